@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent with these settings would find on this host, and whether it could enforce.
+"""Findings of an agent with these settings on this host, and whether the agent could enforce.
 
-Joins what the hardware offers (`hardware.probe`) with the configuration, the policy, who runs here,
-and what an earlier agent left. Looks only; nothing is changed.
+The findings are on the hardware (`hardware.probe`), the configuration, the policy, the tenants, and
+settings that an earlier agent left. Reads only, without any change.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from iat_nova.strategies import registry as strategies
 
 _LIBVIRT = ("libvirt", message("start-libvirt"))
 _SWITCH = ("Open vSwitch", message("start-switch"))
-_SOURCES = {  # the code of a source's warning -> the source's name, and what mends it
+_SOURCES = {  # the code of a source's warning -> the source's name and the remedy
     **dict.fromkeys(("libvirt-problem", "libvirt-problem-since", "libvirt-unanswered"), _LIBVIRT),
     **dict.fromkeys(
         (
@@ -51,13 +51,13 @@ _SOURCES = {  # the code of a source's warning -> the source's name, and what me
         _SWITCH,
     ),
 }
-_ANSWER_S = 30.0  # for which libvirt is waited: of many guests on a busy host it takes seconds
+_ANSWER_S = 30.0  # timeout of libvirt: many guests on a busy host take seconds
 
 
 def as_service(settings: Settings, host: Host) -> list[Finding]:
-    """Look at everything with the rights of the service, where this process may take them on.
+    """Examine the host with the rights of the service, if this process can assume these rights.
 
-    The first finding says with whose rights.
+    The first finding names the rights.
     """
     service = rights.service()
     who = service.existing()
@@ -73,7 +73,7 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
-    """Look at everything, in the order in which a person would mend it; the last is the verdict."""
+    """Examine the host; return findings in the order of repair, with the verdict last."""
     machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
     found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
@@ -94,14 +94,14 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
 
 
 def can_enforce(found: list[Finding]) -> bool:
-    """Tell whether nothing keeps an agent from starting and writing here."""
+    """Tell whether an agent could start and write on this host."""
     return not any(one.level in (Level.IMPOSSIBLE, Level.OBSERVE) for one in found)
 
 
 def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Finding]]:
-    """Choose the interfaces as the agent would; without them tell why it could not start.
+    """Choose the interfaces as the agent would; without a choice, return the reason as a finding.
 
-    Also root ports that it may switch, and what it monitors.
+    Further findings: root ports that the agent may switch, and the monitoring of tenants.
     """
     found = []
     try:
@@ -116,7 +116,7 @@ def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Findin
 
 
 def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Finding]:
-    """Tell whether an agent runs, and whether one ended without restoring the hardware."""
+    """Return whether an agent runs, or whether an agent ended without a restore."""
     left = restoring.hand_over_files(settings)
     if agent is not None:
         if cause := left.unreadable:
@@ -141,7 +141,7 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
 
 
 def _not_restored(left: HandOverFiles) -> Finding:
-    """Tell why the host may have been left as an agent had it."""
+    """Return why the host may still have an agent's settings."""
     if left.lately:
         state = message("handed-over-lately", within_s=left.within_s)
         return Finding("hand-over", Level.NOTE, state, message("adopt-or-restore"))
@@ -149,7 +149,7 @@ def _not_restored(left: HandOverFiles) -> Finding:
 
 
 def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
-    """Return the groups libpqos made for our agent; `_left_behind` reports what is not known."""
+    """Return the groups that libpqos made for our agent; `_left_behind` reports any error."""
     try:
         return restoring.groups_of_libpqos(restoring.snapshot(settings, host), host)
     except HardwareError:
@@ -157,7 +157,7 @@ def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
 
 
 def _configuration(settings: Settings) -> list[Finding]:
-    """Tell what was read, and what the configuration keeps from being driven."""
+    """Return the files that were read, and options that prevent writes to the hardware."""
     files = tuple(settings.read_files)
     read = message("files-read", files=files) if files else message("no-file-read")
     found = [Finding("configuration files", Level.OK, read)]
@@ -179,12 +179,12 @@ def _configuration(settings: Settings) -> list[Finding]:
 
 
 def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Finding]:
-    """Look at guests, virtual switch and policy."""
+    """Examine guests, virtual switch and policy."""
     found: list[Finding] = []
     domains: tuple[CacheDomain, ...] = ()
     if machine is not None:
         allocator = machine.allocator
-        # libpqos takes its lock to tell the domains, which would disturb an agent.
+        # libpqos takes its lock to list the domains, which would disturb an agent.
         try:
             if isinstance(allocator, PqosAllocator):
                 domains = allocator.look()
@@ -212,7 +212,7 @@ def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Fi
 
 
 def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Finding]:
-    """Tell what 100 % of memory bandwidth is where the CPU limits it in GB/s."""
+    """Return the GB/s of 100 % memory bandwidth, if the CPU's limits are in GB/s."""
     subject, gbps = "bandwidth limits", settings.memory_bandwidth_gbps
     absolute = [one.bandwidth for one in domains if one.bandwidth and not one.bandwidth.percent]
     if absolute and gbps is None:
@@ -227,7 +227,7 @@ def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Fin
 
 
 def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
-    """Read the full picture once."""
+    """Read the facts of the host once."""
     source = wiring.inventory(
         settings,
         lambda: read_host(domains, settings.sysfs_root, wall_s=time.time()),
@@ -241,7 +241,7 @@ def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
 
 @contextlib.contextmanager
 def _quiet(name: str) -> Iterator[None]:
-    """Keep a logger from telling what will be a finding."""
+    """Silence a logger whose messages become findings."""
     logger = logging.getLogger(name)
     before = logger.level
     logger.setLevel(logging.CRITICAL)
@@ -252,7 +252,7 @@ def _quiet(name: str) -> Iterator[None]:
 
 
 def _sources(settings: Settings, facts: Facts) -> list[Finding]:
-    """Tell what libvirt and Open vSwitch show, or why they show nothing."""
+    """Return the guests and bridges that libvirt and Open vSwitch show, or their problems."""
     found = []
     silent = set()
     waiting = {_source(one)[0] for one in facts.waiting_for}
@@ -261,7 +261,7 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
         said = one
         if one in facts.waiting_for:
             if name in silent:
-                continue  # what is wrong with it was said
+                continue  # a warning has the source's problem already
             said = message("source-not-answered", source=one)
         elif one.code == "libvirt-problem":
             said = Message("libvirt-problem-alone", one.values)
@@ -285,12 +285,12 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
 
 
 def _source(warning: Message) -> tuple[str, Message | None]:
-    """Return which source a warning is of, and what mends it."""
+    """Return the source of a warning, and the remedy."""
     return _SOURCES.get(warning.code, ("inventory", None))
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
-    """Check policy and strategy, and look for cores shared by tenants they make."""
+    """Check policy and strategy, and the resulting tenants for hyper-threads of shared cores."""
     file = settings.policy_file
     check = message("check-policy", path=str(file)) if file else message("check-default-policy")
     try:
@@ -321,7 +321,7 @@ def _verdict(found: list[Finding], settings: Settings) -> Finding:
 
 
 def _of_levels(found: list[Finding], settings: Settings) -> tuple[Level, Message]:
-    """Return the worst level that keeps an agent from enforcing, and what the agent would do."""
+    """Return the worst level that prevents enforcement, and the agent's resulting behaviour."""
     if reasons := probe.reasons(found, Level.IMPOSSIBLE):
         return Level.IMPOSSIBLE, message("would-not-start", reasons=reasons)
     if reasons := probe.reasons(found, Level.OBSERVE):

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From one agent to the next across a restart: masks are kept, and so is what was decided.
+"""Hand-over from one agent to the next across a restart: masks and decisions are kept.
 
-Somebody asks for it (`iat-nova hand-over`, which the unit runs before a stop, and which does so
-only where systemd restores the host if nobody comes). The agent then ends without restoring, and
-leaves a file. The next one takes the file away before it looks whether all is as it was left: a
-crash from then on restores. Where something is not, the host is restored and all begins anew.
+`iat-nova hand-over` requests a hand-over. The unit runs this command before a stop; the command
+makes a request only if systemd restores the host in case no agent follows. The agent then ends
+without restoring, and leaves a file. The next agent removes the file before checking that the
+settings are unchanged: a crash from then on restores. If a setting differs, the host is restored
+and the next agent starts from the beginning.
 
-Both are good for some seconds of one boot: a request and a file that are older are none.
+Request and file are valid for some seconds of one boot; older requests and files are ignored.
 """
 
 from __future__ import annotations
@@ -36,18 +37,18 @@ from iat_nova.strategies import registry
 LOG = logging.getLogger("iat_nova")
 
 PARTS = frozenset(("resctrl", "ddio msr", "ddio io_alloc"))
-"""The parts of the hardware that are handed over; an agent with others restores."""
+"""The parts of the hardware that can be handed over; an agent with other parts restores."""
 
 _PART = "left"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Left:
-    """What an agent leaves to the next. `states` by cache domain, as plain JSON values in the file.
+    """The state that an agent leaves to the next. `states`: by cache domain, as JSON in the file.
 
-    `at_s`: when, on the monotonic clock, which goes on across processes. `fixed`: domains in
-    which DDIO's register was found without effect. `saved`: a copy of the snapshot, should that be
-    lost between the two agents.
+    `at_s`: time of the hand-over by the monotonic clock, which all processes share. `fixed`:
+    domains whose DDIO register was found without effect. `saved`: a copy of the snapshot, in case
+    the snapshot is lost between the two agents.
     """
 
     at_s: float
@@ -62,10 +63,10 @@ class Left:
 
 
 class HandOverFiles:
-    """The request (in a folder of /run) and the file, which is none after `within_s`; 0: at once.
+    """The request (in a folder of /run) and the file; the file is valid for `within_s` seconds.
 
-    The request is none after half of it: the agent that ends has the other half to be gone by then.
-    `now_s` is the monotonic clock.
+    With 0, no file is valid. The request is valid for half of this time: the ending agent has the
+    other half to finish. `now_s` is the monotonic clock.
     """
 
     def __init__(
@@ -77,7 +78,7 @@ class HandOverFiles:
         boot_id: Path = BOOT_ID,
         now_s: Callable[[], float] = time.monotonic,
     ) -> None:
-        # Never across kexec: the clock begins anew there.
+        # Never across kexec: the clock restarts there.
         self._file = SnapshotFile(
             path,
             {_PART: {"type": "object"}},
@@ -92,12 +93,12 @@ class HandOverFiles:
         self.now_s = now_s
 
     def ask(self) -> None:
-        """Ask that the agent's next end hands over. Raises `OSError`."""
+        """Request a hand-over at the agent's next end. Raises `OSError`."""
         self._requests.replace(self.request.name, f"{self.now_s()!r}\n")
 
     @property
     def asked(self) -> bool:
-        """Whether somebody has asked lately, by a request that can be read."""
+        """Whether a valid and readable request exists."""
         try:
             at_s = self._asked_at_s()
         except Unreadable:
@@ -106,7 +107,7 @@ class HandOverFiles:
 
     @property
     def unreadable(self) -> str:
-        """Why the request cannot be read; "" where it can be, or where there is none."""
+        """Why the request cannot be read; "" for a readable or missing request."""
         try:
             self._asked_at_s()
         except Unreadable as error:
@@ -114,7 +115,7 @@ class HandOverFiles:
         return ""
 
     def _asked_at_s(self) -> float | None:
-        """Return when somebody asked, None where nobody did. Raises `Unreadable`."""
+        """Return the time of the request, None without a request. Raises `Unreadable`."""
         try:
             return float(self._requests.read(self.request.name, HAND_OVER_REQUEST.most_bytes))
         except (FileNotFoundError, NotADirectoryError):
@@ -126,16 +127,16 @@ class HandOverFiles:
 
     @property
     def pending(self) -> bool:
-        """Whether an agent may be about to leave something, or has left it for the next."""
+        """Whether an agent may be about to hand over, or has handed over to the next."""
         return self.asked or self.lately
 
     def write(self, left: Left) -> None:
-        """Put it on disk, whole or not at all. Raises `SnapshotError`."""
-        # Through JSON at once: the checksum is of keys that are text, as they are read.
+        """Write the state to disk atomically. Raises `SnapshotError`."""
+        # Through JSON first: the checksum covers text keys, as the reader gets.
         self._file.write({_PART: json.loads(json.dumps(records.unstructure(left)))})
 
     def read(self) -> Left | None:
-        """Return what was left lately, None: nothing. Raises `SnapshotError`, `RecordError`."""
+        """Return the state in a valid file, or None. Raises `SnapshotError`, `RecordError`."""
         content = self._content()
         if content is None:
             return None
@@ -146,11 +147,11 @@ class HandOverFiles:
         return left if self._fresh(left.at_s, self.within_s) else None
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return the copy of the snapshot, should that be lost; empty where there is none.
+        """Return the copy of the snapshot, in case the snapshot is lost; empty without a copy.
 
-        It is good for twice the time in which an agent may adopt: systemd restores right after that
-        time. Later an agent may have come and gone. The other content is not looked at: another
-        release may write it in another form. Raises `SnapshotError`.
+        The copy is valid for twice the time in which an agent may adopt: systemd restores right
+        after that time. Later, another agent may have run meanwhile. The other content is not
+        checked: another release may use another format. Raises `SnapshotError`.
         """
         content = self._content() or {}
         at_s, saved = content.get("at_s"), content.get("saved")
@@ -163,7 +164,7 @@ class HandOverFiles:
 
     @property
     def lately(self) -> bool:
-        """Whether an agent left something that the next may take yet."""
+        """Whether an agent left a file that the next agent may still adopt."""
         try:
             return self.read() is not None
         except (SnapshotError, records.RecordError):
@@ -171,13 +172,13 @@ class HandOverFiles:
 
     @property
     def there(self) -> bool:
-        """Whether there is a file, readable or not. Raises `SnapshotError`."""
+        """Whether a file exists, readable or not. Raises `SnapshotError`."""
         return self._file.exists
 
     def discard(self) -> tuple[Message, ...]:
-        """Remove a file that no agent took and that none may take any more; tell of it.
+        """Remove an expired or unusable file that no agent adopted; return a message if removed.
 
-        Its agents use other interfaces, or an older release, or it is damaged. Raises
+        Such a file belongs to other interfaces or to another release, or is damaged. Raises
         `SnapshotError`.
         """
         if self.pending or not self.there:
@@ -186,9 +187,9 @@ class HandOverFiles:
         return (message("hand-over-removed", path=str(self.path)),)
 
     def let_pass(self) -> bool:
-        """Whether an agent left something lately, as it was asked; the request is over then.
+        """Return whether an agent has just handed over by request; remove the request.
 
-        So an end after that agent's, and before the next has taken it, does not pass.
+        So a second end before the next agent's adoption does not pass.
         """
         passes = self.asked and self.lately
         try:
@@ -198,7 +199,7 @@ class HandOverFiles:
         return passes
 
     def remove(self) -> None:
-        """End the request, and remove what was left. Raises `SnapshotError`."""
+        """Remove the file and the request. Raises `SnapshotError`."""
         self._file.remove()
         try:
             self._requests.remove(self.request.name)
@@ -210,10 +211,10 @@ class HandOverFiles:
 
 
 class Succession:
-    """Leaves one host to the next agent, and takes it over from the last.
+    """Hand one host over to the next agent, and adopt the host from the previous agent.
 
-    `snapshot`, `allocator` and `ddio` are the host's, `strategy` is the name of ours. `forget`:
-    what was found of DDIO's ways while the last agent's lay there is to be looked at anew.
+    `snapshot`, `allocator` and `ddio` belong to the host; `strategy` is the name of this agent's
+    strategy. `forget` discards readings of DDIO's ways under the previous agent's settings.
     """
 
     def __init__(
@@ -236,12 +237,12 @@ class Succession:
 
     @property
     def asked(self) -> bool:
-        """Whether the end of this agent is to hand over."""
+        """Whether a hand-over at the end of this agent is requested."""
         return self._files.asked
 
     @property
     def unreadable(self) -> str:
-        """Why the request for a hand-over cannot be read; "" where it can be, or is missing."""
+        """Why the request for a hand-over cannot be read; "" for a readable or missing request."""
         return self._files.unreadable
 
     def leave(
@@ -251,7 +252,7 @@ class Succession:
         domains: Iterable[CacheDomain],
         memory: enforcer.EnforcerMemory,
     ) -> None:
-        """Leave the host as it is to the next agent. Raises `HardwareError`: it is not left."""
+        """Hand the host with its settings over to the next agent; `HardwareError`: not done."""
         self._check_ours()
         try:
             plain = {number: records.unstructure(state) for number, state in states.items()}
@@ -272,7 +273,7 @@ class Succession:
         self._snapshot.hand_over()
 
     def _check_ours(self) -> None:
-        """Raise `HardwareError` unless all that was written is of parts that are handed over."""
+        """Raise `HardwareError` unless all written settings can be handed over."""
         if not self._snapshot.pending:
             raise HardwareError(message("hand-over-of-nothing"))
         self._snapshot.keep_file()  # the next agent restores from the file
@@ -286,10 +287,10 @@ class Succession:
             raise HardwareError(message("strategy-without-state", strategy=self._strategy))
 
     def take(self) -> Left | None:
-        """Take over what the last agent left; None: there is nothing.
+        """Adopt the state that the previous agent left; return None without a valid file.
 
-        Call it as the only writer, after `recover`. The file is removed first. Raises
-        `HardwareError` where something is not as it was left: then nothing is taken over.
+        Call as the only writer, after `recover`. The file is removed first. Raises `HardwareError`
+        if a setting differs from the hand-over: then nothing is adopted.
         """
         try:
             left = self._files.read()
@@ -310,7 +311,7 @@ class Succession:
             raise
 
     def _adopted(self, left: Left) -> Left:
-        """Go on from what was left, with states of the strategy's own type."""
+        """Check and adopt the left state, with states of the strategy's own type."""
         if left.strategy != self._strategy:
             raise HardwareError(
                 message("strategy-changed", before=left.strategy, now=self._strategy)
@@ -333,7 +334,7 @@ class Succession:
             try:
                 now, was = self._ddio.read(number), one.effective.ddio
             except DomainOffline:
-                continue  # all of it is written anew when the domain is back
+                continue  # the whole domain is written again when online
             if now != was:
                 raise HardwareError(message("ddio-changed", domain=number, left=was, now=now))
             written[number] = one
@@ -344,19 +345,19 @@ class Succession:
 
 
 def recover(snapshot: Snapshot, files: HandOverFiles) -> None:
-    """Write a snapshot that was lost since a hand-over again.
+    """Write a snapshot again that was lost since a hand-over.
 
-    Raises `SnapshotError`. What was handed over may be the only copy on disk then: it must not be
-    removed before a restore.
+    Raises `SnapshotError`. After an error, the hand-over file may be the only copy on disk and must
+    not be removed before a restore.
     """
     if lost := snapshot.recover(files.snapshot()):
         LOG.warning("%s", lost)
 
 
 def _hardware(domain: CacheDomain) -> CacheDomain:
-    """Return what of a domain is the machine's own, not what somebody found or left free.
+    """Return the fixed properties of a domain, without findings and free resources.
 
-    Nor its CPUs: those that are offline are known only if an agent has seen them online.
+    CPUs are also left out: offline CPUs are known only if an agent has seen these CPUs online.
     """
     return dataclasses.replace(
         domain,

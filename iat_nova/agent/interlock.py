@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the agent may write, and if not, why: other owners, conflicting changes, refusals.
+"""Reasons against writes: other owners, conflicting changes, refusals.
 
-For each of these reasons the original settings are restored: masks that no longer follow the
-guests fit them by chance only. While another program allocates cache, resctrl is not mounted, or a
-source has never answered since the start, nothing is written; that ends by itself. A refused write
-is tried again after growing pauses, as most of what refuses goes away: RMIDs that are all in use, a
-group that is busy. After a conflicting change of what is ours the agent only observes until its
-next start: it restores once and fights nobody. Where another process has become the host's writer
-the agent does not even restore: that process restores what it found.
+For each reason the original settings are restored: masks that are not adapted to the guests fit by
+chance only. While another program allocates cache, resctrl is not mounted, or a source has not
+answered since the start, the agent does not write; these reasons end by themselves. A refused write
+is tried again after growing pauses, because most causes pass: all RMIDs in use, a busy group.
 
-CPUs come and go: the kernel then resets their settings, and operations fail. A failure during
-which a CPU came or went is an event, not an error, and no other program is blamed for a reset.
+After a conflicting change of its settings, the agent restores once and only observes until the next
+start. If another process has become the host's writer, the agent does not even restore: the other
+process restores the settings it found.
+
+When CPUs go offline and online, the kernel resets their settings, and operations fail. A failure
+during such a change is an event, not an error, and a reset is not taken for another program's
+change.
 """
 
 from __future__ import annotations
@@ -30,18 +32,18 @@ from iat_nova.model.message import Message, Value, as_message, message
 from iat_nova.model.reasons import Code
 
 Tell = Callable[[], tuple[str | Message, ...]]
-"""Looks, and returns what it found, one message each. May raise `HardwareError`."""
+"""A check that returns one message per finding. May raise `HardwareError`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Outside:
-    """What others did, or left undone, around the agent; each is asked when it matters.
+    """Checks of the agent's environment, called when needed.
 
-    `owners` names who else allocates cache, `changes` what another program did to what is ours,
-    `unrestored` what an earlier end, or a restore of ours, could not reach because it was offline,
-    and still cannot; `missing` what is not there to write to (resctrl). `cpus`: which CPUs came or
-    went. `guard` keeps the lock of the host's one writer; it raises `HostTaken` once another
-    process has it. `missing` and `guard` are called at every iteration.
+    `owners`: other programs that allocate cache. `changes`: changes of our settings by other
+    programs. `unrestored`: settings that a restore could not reach, because their CPUs were and
+    still are offline. `missing`: missing interfaces (resctrl). `cpus`: CPUs that went online or
+    offline. `guard` keeps the lock of the host's only writer, and raises `HostTaken` once another
+    process has the lock. `missing` and `guard` are called in every iteration.
     """
 
     owners: Tell = tuple
@@ -53,11 +55,11 @@ class Outside:
 
 
 ALONE = Outside()
-"""Nobody else does anything."""
+"""An environment without any other program."""
 
 
 class Interlock:
-    """Holds the reasons for which the loop only observes; called from its thread.
+    """The reasons for which the loop only observes; called from the loop's thread.
 
     `observe` forbids every write from the start.
     """
@@ -79,18 +81,18 @@ class Interlock:
         self._lasting = False
         self._taken = False
         self._refusal = message("several", causes=())
-        self._cpus_moved = False  # during a restore: the loop has not seen that
+        self._cpus_moved = False  # during a restore, unknown to the loop
         self._reasons: dict[Code, Message] = {}
         if observe:
             self._reasons[Code.OBSERVE_CONFIGURED] = message("observe-configured")
 
     @property
     def reasons(self) -> Mapping[Code, Message]:
-        """Why nothing may be written; empty when it may."""
+        """The reasons against writes, by code; empty if writes are allowed."""
         return self._reasons
 
     def check(self) -> bool:
-        """See before an iteration what has begun or ended; whether all must be looked at anew."""
+        """Check the reasons before an iteration; return whether to read the inventory again."""
         self._guard()
         if not self._taken:
             self._keep_snapshot()
@@ -103,7 +105,7 @@ class Interlock:
         return moved or (missing is None and Code.RESCTRL_UNMOUNTED in self._reasons)
 
     def _guard(self) -> None:
-        """Stay the host's only writer; leave the host alone where another process became that."""
+        """Keep the lock of the only writer; stop all writes if another process has the lock."""
         if self._taken:
             return
         try:
@@ -123,9 +125,9 @@ class Interlock:
             self._tell(Code.WRITER_LOCK, None, message("writer-lock-held"))
 
     def _keep_snapshot(self) -> None:
-        """Have the original settings on disk; without them, restore and only observe.
+        """Ensure that the snapshot is on disk; otherwise restore and only observe.
 
-        A crash would leave the host changed while they are in memory alone.
+        With the original settings in memory alone, a crash would leave the host changed.
         """
         try:
             lost = self._enforcer.keep_snapshot()
@@ -140,7 +142,7 @@ class Interlock:
             self._journal.solved(Code.SNAPSHOT_LOST, message("snapshot-kept"))
 
     def _try_again(self) -> None:
-        """Allow writes again when a refusal's pause is over and nothing of ours is left."""
+        """Allow writes again when a refusal's pause is over and all settings are restored."""
         waits = Code.REFUSED in self._reasons and not self._lasting
         if (
             not waits
@@ -155,11 +157,11 @@ class Interlock:
         self._journal.tell(message("write-tried-again"))
 
     def accepted(self) -> None:
-        """A write was taken."""
+        """Report that a write was accepted."""
         self._journal.solved(Code.REFUSED, message("writes-accepted"))
 
     def look(self, facts: Facts) -> None:
-        """Restore the host where another program allocates cache or changed our settings."""
+        """Restore the host if another program allocates cache or changed our settings."""
         self._tell_unrestored()
         self._wait_for(facts.waiting_for)
         problem = None
@@ -172,9 +174,9 @@ class Interlock:
         self._journal.note(Code.OWNERS_UNKNOWN, problem, message("owners-known"))
 
     def excuses(self, failure: str, **values: Value) -> bool:
-        """Whether CPUs came or went, so that a failure means nothing; logged as an event.
+        """Return whether a change of online CPUs explains a failure, and log the event.
 
-        `failure` is the code of that event, `values` are its values beside the CPUs.
+        `failure` is the code of the event, `values` are further values beside the CPUs.
         """
         event = self._outside.cpus.moved()
         if event is not None:
@@ -182,7 +184,7 @@ class Interlock:
         return event is not None
 
     def _wait_for(self, sources: tuple[Message, ...]) -> None:
-        """Observe until each source has answered once: whose CPUs are whose is not known before."""
+        """Observe until each source has answered once: the owners of CPUs are unknown before."""
         waits = message("sources-unanswered", sources=sources) if sources else None
         self._tell(Code.SOURCE_UNANSWERED, waits, message("sources-answered"))
 
@@ -199,16 +201,16 @@ class Interlock:
         if not self._reasons and (changes := self._conflicts()):
             self._yield_to_hand(changes)
         if self._reasons and self._enforcer.wrote:
-            self.restore()  # tried again at each look while it fails
+            self.restore()  # after a failure, tried again at each `look`
 
     def _missing(self) -> Message | None:
         missing = self._outside.missing()
         return message("resctrl-missing", missing=missing) if missing else None
 
     def _conflicts(self) -> tuple[str | Message, ...]:
-        """Return the changes by other programs: found by two readings, with the same CPUs online.
+        """Return changes by other programs, confirmed by two readings with the same CPUs online.
 
-        The kernel resets the settings of what was offline; the next look writes them anew.
+        The kernel resets the settings of offline CPUs; the next iterations write these again.
         """
         if not self._changes():
             return ()
@@ -221,7 +223,7 @@ class Interlock:
         return (*self._outside.changes(), *self._enforcer.foreign_ddio())
 
     def _tell(self, code: Code, reason: Message | None, over: Message) -> None:
-        """Only observe for a reason that ends by itself, or no longer."""
+        """Begin or end observing for a reason that ends by itself."""
         if reason is not None:
             self._only_observe(code, reason)
         elif self._reasons.pop(code, None):
@@ -233,7 +235,7 @@ class Interlock:
         self._journal.notice(Code.RESTORE_WAITS, waits, message("restore-complete"))
 
     def refused(self, error: HardwareError) -> None:
-        """Put the host back and only observe from now on: a write was refused, or came between."""
+        """Restore the host and only observe after a refused write or a conflicting change."""
         if isinstance(error, ForeignHand):
             self._yield_to_hand((as_message(error),))
         elif (missing := self._missing()) is not None:
@@ -248,7 +250,7 @@ class Interlock:
         self.restore()
 
     def _wait(self, error: Message) -> None:
-        """Only observe until the next try; say when that is."""
+        """Only observe until the next try; report the time of the next try."""
         at_s = self._clock.wall() + self._retry.failed(self._clock.now())
         self._only_observe(Code.REFUSED, message("write-refused", at_s=at_s, error=error))
 
@@ -257,10 +259,10 @@ class Interlock:
         self._only_observe(Code.CONFLICTING_CHANGE, conflict)
 
     def restore(self) -> bool:
-        """Restore the original settings; return whether that succeeded, and say what to do if not.
+        """Restore the original settings; return whether all succeeded; report failures.
 
-        The agent speaks of restored settings only where they were read back.
-        Nothing is restored once the host is another writer's.
+        Settings are reported as restored only after reading back. Nothing is restored once another
+        process is the host's writer.
         """
         if self._taken:
             return False

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tenants have in the LLC, beside what their CPUs count: a group for each, kept where it is.
+"""LLC occupancy and memory traffic of tenants: a monitoring group per tenant, kept up to date.
 
-Groups are made only while masks of ours lie on the hardware: an agent that observes changes
-nothing. They are looked at again whenever masks or tenants changed.
+Groups exist only while the agent's masks are on the hardware: an observing agent changes nothing.
+Groups are checked again after each change of masks or tenants.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from iat_nova.model.reasons import Code
 
 
 class TenantMonitor(Protocol):
-    """What counts tenants, such as `hardware.monitor.Monitor`."""
+    """The interface of a monitor that counts tenants, such as `hardware.monitor.Monitor`."""
 
     full: Message | None
 
     def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
-        """Count exactly these tenants. Raises `HardwareError`; nobody is counted then."""
+        """Count exactly these tenants. Raises `HardwareError`; then no tenant is counted."""
 
     def read(self) -> Mapping[tuple[int, str], TenantCounts]:
-        """Return what was counted."""
+        """Return the counts by cache domain and tenant."""
 
     def close(self) -> None:
-        """Count nobody. Raises `HardwareError`."""
+        """Stop counting. Raises `HardwareError`."""
 
 
 class Monitored:
-    """`hardware.api.Counters` of which each reading has the tenants' counts as well."""
+    """`hardware.api.Counters` whose readings include the tenants' counts."""
 
     def __init__(self, counters: Counters, monitor: TenantMonitor) -> None:
         self._counters = counters
         self._monitor = monitor
-        self.close = counters.close  # the groups go with a restore
+        self.close = counters.close  # a restore removes the groups
 
     def watch(self, cpus: Iterable[int]) -> None:
         """See `Counters`."""
@@ -54,7 +54,7 @@ class Monitored:
 
 
 class Following:
-    """Keeps a monitor's groups where tenants' CPUs are; `cpus`: which of them came or went."""
+    """Keep a monitor's groups on the tenants' CPUs; `cpus`: CPUs that went online or offline."""
 
     def __init__(
         self,
@@ -71,9 +71,9 @@ class Following:
         self._seen: tuple[int | DomainInventory, ...] = ()
 
     def follow(self, inventories: Mapping[int, DomainInventory], writes: int) -> None:
-        """Look at the groups if masks were written since, or tenants changed.
+        """Check the groups if masks were written since the last call, or tenants changed.
 
-        `writes` grows with each write of masks; 0 while none of ours lie on the hardware.
+        `writes` grows with each write of masks; 0 while no mask of the agent is on the hardware.
         """
         now: tuple[int | DomainInventory, ...] = (writes, *inventories.values())
         if now == self._seen or not self._retry.is_due(self._clock.now()):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ownership of one machine: the only writer, from the first look at the host to its restore.
+"""Ownership of one machine: the only writer, from the first reading of the host to the restore.
 
 An agent that takes a host adopts, or restores, the settings of the last agent. An agent that ends
 restores the original settings, unless the next agent adopts its settings.
@@ -44,12 +44,12 @@ class Ownership:
 
     @contextlib.contextmanager
     def held(self, *, adopt: bool = False) -> Iterator[Left | None]:
-        """Be the machine's only writer, after restoring what a crash may have left.
+        """Hold the machine as its only writer, after restoring settings that a crash left.
 
-        `adopt`: go on instead with the state of the last agent, which is returned then. Nothing is
-        saved before the first write: an agent that only observes has nothing to restore.
-        Raises `HardwareError` while another process writes, or if the host cannot be restored.
-        Settings of CPUs that are offline at the end stay in the snapshot.
+        `adopt`: adopt the state of the last agent instead, and yield this state. Nothing is saved
+        before the first write: an agent that only observes has nothing to restore. Raises
+        `HardwareError` while another process writes, or if the host cannot be restored. Settings of
+        CPUs that are offline at the end stay in the snapshot.
         """
         if self.snapshot is None:
             yield None
@@ -61,11 +61,11 @@ class Ownership:
             try:
                 yield adopted
             finally:
-                if not self.snapshot.handed_over:  # the agent did so when it ended, if it could
+                if not self.snapshot.handed_over:  # the ending agent hands over if possible
                     self._restore(self.snapshot)
 
     def finish(self) -> None:
-        """Restore settings that an earlier restore could not reach and that are in reach now."""
+        """Restore settings that were out of reach of an earlier restore and are in reach now."""
         if self.snapshot is None or not self.snapshot.unfinished:
             return
         watch = self.machine.watch()

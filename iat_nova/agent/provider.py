@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host can offer to Placement, and whether its provider.yaml says the same."""
+"""The host's possible offer to Placement, and the comparison with provider.yaml."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from iat_nova.store.records import Placement
 
 
 def offer(settings: Settings, policy: Policy, facts: Facts) -> Offer:
-    """Return what a host can offer under a policy: nothing to new guests while it only observes."""
+    """Return the host's offer under a policy; in mode observe, nothing for new guests."""
     guarantees = guarantee.of_host(
         facts,
         policy.rules,
@@ -37,15 +37,16 @@ def offer(settings: Settings, policy: Policy, facts: Facts) -> Offer:
 
 
 class ProviderFiles:
-    """The files of `[compute] provider_config_location`, compared with what the host can offer."""
+    """The files of `[compute] provider_config_location`, compared with the possible offer."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
 
     def compare(self, policy: Policy, facts: Facts) -> tuple[Placement, Message | None]:
-        """Tell what Nova reads and what this host can offer, and how they differ; None: not at all.
+        """Return Nova's files and the host's possible offer, with a message on any difference.
 
-        A host without a file of ours offers nothing, which is not a disagreement.
+        The message is None without a difference. A host without one of our files offers nothing;
+        this is not a difference.
         """
         able = offer(self._settings, policy, facts)
         found = Placement(_ways(able), able.traits)

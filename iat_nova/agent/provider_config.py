@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Nova's provider.yaml: the trait of a host with IAT, and its guaranteed LLC ways as a resource.
 
-nova-compute does not start when it finds anything wrong in its folder of such files, so a file is
-replaced whole, and not at all where it would contradict another one. Nor does it start when the
-file no longer holds an inventory that guests use: what was offered is withdrawn by reserving all of
-it.
+nova-compute does not start if any file in the folder is invalid. So a file is replaced atomically,
+and never by a file that contradicts another file. nova-compute also does not start if the file
+lacks an inventory that guests use: an offer is withdrawn by reserving all ways.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ TRAIT = "CUSTOM_IAT"
 TRAIT_DDIO = "CUSTOM_IAT_DDIO"
 
 COMPUTE_NODE = "$COMPUTE_NODE"
-"""All compute nodes the reading nova-compute has."""
+"""All compute nodes of the nova-compute that reads the file."""
 
 _MOST_COUNT = (1 << 31) - 1  # Placement's columns are integers of 32 bits
 _UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
 class ProviderConfigError(Exception):
-    """The file cannot be written; `message` says why and what to do."""
+    """The file cannot be written or read; `message` has the reason and the remedy."""
 
     def __init__(self, said: Message) -> None:
         super().__init__(said)
@@ -45,11 +44,11 @@ class ProviderConfigError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Offer:
-    """What a host offers to Placement.
+    """A host's offer to Placement.
 
-    `total` counts guaranteed LLC ways over all cache domains, `max_unit` is the most that one
-    guest can have: those of the best domain. `withdrawn`: guests that have ways keep them, no other
-    gets any, and no trait is set. `reasons` explain both to who reads the file.
+    `total`: guaranteed LLC ways over all cache domains. `max_unit`: the maximum for one guest, the
+    ways of the best domain. `withdrawn`: guests with ways keep their ways, no other guest gets any,
+    and no trait is set. `reasons` explain `total` and `max_unit` to readers of the file.
     """
 
     total: int
@@ -60,7 +59,7 @@ class Offer:
 
     @property
     def traits(self) -> tuple[str, ...]:
-        """The traits that the host has in Placement."""
+        """The traits of the host in Placement."""
         if self.withdrawn:
             return ()
         return (TRAIT, TRAIT_DDIO) if self.ddio else (TRAIT,)
@@ -74,15 +73,15 @@ class Offer:
 
 
 def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) -> str:
-    """Return the text of provider.yaml. `node`: a compute node's UUID, its name, or all.
+    """Return the text of provider.yaml. `node`: a compute node's UUID or name, or all nodes.
 
-    `reasons`: a comment each.
+    `reasons`: comments, one line each.
 
-    Raises `ProviderConfigError` when there is nothing to offer.
+    Raises `ProviderConfigError` without any way to offer, unless withdrawn.
     """
     total = offer.total
     if offer.withdrawn:
-        total = max(1, total)  # Placement takes no inventory of nothing
+        total = max(1, total)  # Placement refuses an empty inventory
     elif total < 1:
         raise ProviderConfigError(message("offer-empty", reasons=offer.reasons))
     environment = jinja2.Environment(
@@ -104,16 +103,16 @@ def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) 
 
 
 def write(path: str | os.PathLike[str], text: str) -> None:
-    """Put the text in place of the file at `path`: all of it, or nothing.
+    """Replace the file at `path` by the text atomically.
 
-    Raises `ProviderConfigError` when another file beside it describes the same compute node, and
+    Raises `ProviderConfigError` if another file in the folder describes the same compute node, and
     `OSError`.
     """
     target = pathlib.Path(path)
     for other in sorted(target.parent.glob("*.yaml")):
         if other.name != target.name:
             _refuse_conflict(other, text)
-    # Nova reads *.yaml, which the unfinished file is not called, and runs as another user.
+    # Nova reads *.yaml, which does not match the unfinished file, and runs as another user.
     write_named(target, text, durable=True)
 
 
@@ -130,9 +129,9 @@ def _refuse_conflict(other: pathlib.Path, text: str) -> None:
 
 
 def offered(path: str | pathlib.Path) -> Offer | None:
-    """Return what a file of such a folder offers of ours, None where it does not speak of it.
+    """Return the offer of LLC ways in a file, None for a file without one.
 
-    Of several nodes in a file the first that has anything of ours counts. Raises
+    If a file describes several nodes, the first node with an offer counts. Raises
     `ProviderConfigError`.
     """
     try:
@@ -147,12 +146,12 @@ def offered(path: str | pathlib.Path) -> Offer | None:
         raise ProviderConfigError(said) from error
 
 
-# What a document that is not a provider.yaml makes Python raise.
+# Python's errors for a document that is not a provider.yaml.
 _OTHER_SHAPES = (AttributeError, LookupError, TypeError, ValueError)
 
 
 def _offer(provider: Mapping[str, Any]) -> Offer | None:
-    """Read one provider; raises what a document of another shape makes Python raise."""
+    """Return the offer of one provider, or None. Raises `_OTHER_SHAPES` for other documents."""
     traits = {*provider.get("traits", {}).get("additional", ())} & {TRAIT, TRAIT_DDIO}
     for inventory in provider.get("inventories", {}).get("additional", ()):
         if (ours := inventory.get(extra_specs.RESOURCE_CLASS)) is not None:
@@ -180,7 +179,7 @@ def _providers(document: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def _nodes(document: object) -> Iterator[str]:
-    """Yield the names and UUIDs of the nodes a provider.yaml describes."""
+    """Yield the names and UUIDs of the nodes in a provider.yaml."""
     providers = document.get("providers") if isinstance(document, Mapping) else None
     for provider in providers if isinstance(providers, Iterable) else ():
         identification = provider.get("identification") if isinstance(provider, Mapping) else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restores a host that an agent left changed: after a crash, or for an agent that never came.
+"""Restore a host that an agent left changed: after a crash, or if no next agent came.
 
 The unit, the timer of a restart and operators run `restore`. The other functions name the files of
 a state directory, and the process that writes now.
@@ -35,7 +35,7 @@ NO_SNAPSHOT = message("no-snapshot")
 
 
 def hand_over_files(settings: Settings) -> HandOverFiles:
-    """Return where an agent leaves to the next what it wrote, and where it is asked to."""
+    """Return the files of a hand-over: the left state, and the request."""
     request = WRITER_LOCK.with_name("hand-over")
     return HandOverFiles(settings.hand_over_path, request, settings.hand_over_s)
 
@@ -43,7 +43,7 @@ def hand_over_files(settings: Settings) -> HandOverFiles:
 def snapshot(
     settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
 ) -> Snapshot:
-    """Make what saves `parts`, and restores anything an agent saved here."""
+    """Return a snapshot that saves `parts`, and restores all parts that an agent saved here."""
     return Snapshot(
         parts or {},
         snapshot=settings.snapshot_path,
@@ -53,7 +53,7 @@ def snapshot(
 
 
 def groups_of_libpqos(keeper: Snapshot, host: probe.Host) -> tuple[str, ...]:
-    """Return the groups libpqos made for an agent of ours, as its snapshot says.
+    """Return the groups that libpqos made for our agent, according to the agent's snapshot.
 
     Raises `HardwareError`.
     """
@@ -62,15 +62,15 @@ def groups_of_libpqos(keeper: Snapshot, host: probe.Host) -> tuple[str, ...]:
 
 
 def writer(host: probe.Host) -> int | None:
-    """Return the process that writes this host's cache masks now, None when there is none."""
+    """Return the PID of the process that writes this host's cache masks now, or None."""
     return lock_holder(WRITER_LOCK, host.roots.proc)
 
 
 def all_back(keeper: Snapshot) -> Restored:
-    """Restore; tell what was done, and what is out of reach. Raises `HardwareError` for the rest.
+    """Restore all settings in reach; return the results. Raises `RestoreError` after a failure.
 
-    Settings of CPUs that are offline are out of reach: no failure of an end, which keeps them in
-    the snapshot.
+    Settings of CPUs that are offline are out of reach. Such settings stay in the
+    snapshot, which is not a failure.
     """
     restored = keeper.restore()
     if restored.failed or restored.stale:
@@ -82,15 +82,15 @@ def all_back(keeper: Snapshot) -> Restored:
 
 
 def out_of_reach(left: Iterable[Message]) -> tuple[Message, ...]:
-    """Return settings that a restore could not reach, each with what becomes of it."""
+    """Return a message for each setting out of reach: the setting stays in the snapshot."""
     return tuple(message("stays-in-snapshot", setting=one) for one in left)
 
 
 def places(settings: Settings) -> tuple[Settings, ...]:
     """Return the settings with each state directory in which an agent may have left a snapshot.
 
-    The directories that root has noted are those of the last agents: the configuration may have
-    changed since, or cannot be read. The last comes first: earlier snapshots have older settings.
+    Root has noted the directories of the last agents: the configuration may have changed since, or
+    may be unreadable. The latest directory comes first.
     """
     folders = dict.fromkeys((*state_pointer.read(), settings.state_dir))
     return tuple(
@@ -101,10 +101,10 @@ def places(settings: Settings) -> tuple[Settings, ...]:
 
 
 def restore_earlier(settings: Settings) -> tuple[Message, ...]:
-    """Restore what agents with other state directories left; return what was done.
+    """Restore settings that agents with other state directories left; return messages.
 
-    Call it before anything of the hardware is read or saved: else their masks count as original.
-    Raises `HostTaken` while another agent runs, and `RestoreError` where a setting stays changed.
+    Call before any reading or saving of the hardware: otherwise the left masks count as original.
+    Raises `HostTaken` while another agent runs, and `RestoreError` if a setting stays changed.
     """
     done: list[Message] = []
     own = os.path.abspath(settings.state_dir)
@@ -126,17 +126,18 @@ def restore_earlier(settings: Settings) -> tuple[Message, ...]:
 def restore(
     settings: Settings, *, unless_handed_over: bool = False, unless_taken: bool = False
 ) -> tuple[Message, ...]:
-    """Restore a host that an agent could not restore; return what was done.
+    """Restore a host that an agent could not restore; return messages on the results.
 
-    The state directory alone counts of the settings, and `hand_over_s`. Without a snapshot only
-    groups with the agent's name are removed: if there are some, the snapshot was lost.
-    `unless_handed_over`: do nothing, once, when the agent that ended has just left the host to the
-    next. `unless_taken`: do nothing while another process writes, which restores at its end.
+    Only the state directory and `hand_over_s` of the settings are used. Without a snapshot, only
+    groups with the agent's name are removed: existing groups mean that the snapshot was lost.
+    `unless_handed_over`: do nothing, once, if the agent that ended has just handed over (the unit's
+    ExecStopPost sets this option). `unless_taken`: do nothing while another process writes; this
+    process restores at its own end.
 
     Raises `HardwareError` while an agent runs, and whenever a setting stays changed; with
-    `unless_taken` also while the next agent may adopt yet: ask again. Settings out of reach are an
-    error to an operator alone: an end in order leaves them in the snapshot, so the unit with either
-    option has not failed.
+    `unless_taken` also while the next agent may still adopt: call again later. Settings out of
+    reach are an error for an operator only, not with either option: a regular end also leaves such
+    settings in the snapshot.
     """
     host = probe.Host()
     left = hand_over_files(settings)
@@ -159,7 +160,7 @@ def restore(
             groups = host.resctrl.remove_left_over()
             problem = problem if recovered else _removed(left)
     except HostTaken:
-        if unless_taken and not left.pending:  # else that writer is about to end without restoring
+        if unless_taken and not left.pending:  # else the writer is about to end without restoring
             return left.discard()
         raise
     later = tuple(message("not-restored-yet", setting=one) for one in waits)
@@ -173,9 +174,9 @@ def restore(
 
 
 def _recovered(left: HandOverFiles, keeper: Snapshot) -> bool:
-    """Take the copy of a lost snapshot from what was handed over; return whether nothing failed.
+    """Recover a lost snapshot from the hand-over file; return whether no error occurred.
 
-    A failure must not stop a restore: the copy is in memory, and on disk in what was handed over.
+    A failure must not stop a restore: the copy is in memory, and on disk in the hand-over file.
     """
     try:
         recover(keeper, left)
@@ -186,7 +187,7 @@ def _recovered(left: HandOverFiles, keeper: Snapshot) -> bool:
 
 
 def _removed(left: HandOverFiles) -> Message | None:
-    """Remove what was handed over; return why that failed, or None."""
+    """Remove the hand-over files; return the error message, or None."""
     try:
         left.remove()
     except SnapshotError as error:

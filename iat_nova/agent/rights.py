@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the service may do, found out by being it: its user and capabilities in a child process.
+"""The rights of the service, tested in a child process with the service's user and capabilities.
 
-What root is allowed says nothing about the service, and what a user is not allowed neither. The
-unit's sandbox (mount namespace, device and system call filters) is not rebuilt.
+The rights of root, or of another user, do not show the rights of the service. The unit's sandbox
+(mount namespace, device and system call filters) is not reproduced.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from iat_nova.hardware.capabilities import NUMBERS, held
 from iat_nova.model import Message, message
 
 UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
-"""As we ship it, and as DevStack makes it, for which it is root's."""
+"""The shipped unit, and DevStack's unit, which runs as root."""
 _NOBODY = "nobody"
 _PR_SET_KEEPCAPS = 8
 _PR_SET_NO_NEW_PRIVS = 38
@@ -31,9 +31,9 @@ _CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h: two words
 
 @dataclasses.dataclass(frozen=True)
 class Service:
-    """The account of a systemd unit; capabilities beyond those we know of are left out.
+    """The account of a systemd unit, without capabilities that `NUMBERS` does not list.
 
-    `absent`: the unit's user where that does not exist yet and `user` stands in; else None.
+    `absent`: the unit's user if this user does not exist yet and `user` stands in; else None.
     """
 
     user: str
@@ -41,7 +41,7 @@ class Service:
     absent: str | None = None
 
     def described(self) -> Message:
-        """Return user and capabilities."""
+        """Return the message with user and capabilities."""
         names = tuple(sorted(self.capabilities))
         account = (
             message("account-capable", user=self.user, capabilities=names)
@@ -53,7 +53,7 @@ class Service:
         return message("account-stands-in", account=account, absent=self.absent)
 
     def existing(self) -> Service:
-        """Return the service itself, or one of user nobody where its user is not there yet."""
+        """Return the service itself, or a service of user nobody if its user does not exist."""
         try:
             pwd.getpwnam(self.user)
         except KeyError:
@@ -65,7 +65,7 @@ SHIPPED = Service("iat-nova", frozenset({"CAP_DAC_OVERRIDE", "CAP_PERFMON", "CAP
 
 
 class NotPossible(Exception):
-    """This process cannot take on the service's rights: `message` says why."""
+    """This process cannot assume the service's rights; `message` has the reason."""
 
     def __init__(self, why: Message, remedy: Message | None = None) -> None:
         super().__init__(str(why))
@@ -73,7 +73,7 @@ class NotPossible(Exception):
 
 
 def service(run: Callable[..., Any] = subprocess.run) -> Service:
-    """Return whom the installed unit runs as, drop-ins included; as shipped where there is none."""
+    """Return the account of the installed unit, with drop-ins; without a unit, as shipped."""
     for unit in UNITS:
         command = ["systemctl", "show", "-p", "LoadState,User,AmbientCapabilities", unit]
         try:
@@ -93,10 +93,10 @@ def _of_unit(shown: Mapping[str, str]) -> Service:
 
 
 def run_as(who: Service, what: Callable[[], Any]) -> Any:
-    """Return what a function returns, plain JSON values, when the service calls it.
+    """Run a function with the service's rights; return the function's result (plain JSON values).
 
-    The function runs in a child process. Raises `NotPossible` where its rights cannot be had, and
-    `RuntimeError` with the traceback when the function fails.
+    The function runs in a child process. Raises `NotPossible` if the rights cannot be assumed, and
+    `RuntimeError` with the traceback if the function fails.
     """
     user = _user(who)
     reading, writing = os.pipe()
@@ -123,7 +123,7 @@ def _user(who: Service) -> pwd.struct_passwd:
 
 
 def _in_child(user: pwd.struct_passwd, who: Service, what: Callable[[], Any], writing: int) -> None:
-    """Become the service, call the function, write what came of it; never returns."""
+    """Assume the service's rights, call the function, write the result; never returns."""
     try:
         become(user, who.capabilities)
         said = json.dumps(["done", what()])
@@ -136,7 +136,7 @@ def _in_child(user: pwd.struct_passwd, who: Service, what: Callable[[], Any], wr
 
 
 def become(user: pwd.struct_passwd, capabilities: frozenset[str]) -> None:
-    """Take on a user and exactly these capabilities, for good. Raises `OSError`."""
+    """Assume a user and exactly these capabilities, permanently. Raises `OSError`."""
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
     os.initgroups(user.pw_name, user.pw_gid)
@@ -147,10 +147,10 @@ def become(user: pwd.struct_passwd, capabilities: frozenset[str]) -> None:
 
 
 def give_up() -> None:
-    """Give up every capability of this process, for good. Raises `OSError`.
+    """Give up every capability of this process, permanently. Raises `OSError`.
 
-    For a process with one thread: capabilities are a thread's. Ambient capabilities go with the
-    permitted ones (capabilities(7)); no program that is executed gets any (PR_SET_NO_NEW_PRIVS).
+    For a process with one thread: capabilities belong to a thread. Ambient capabilities vanish with
+    the permitted capabilities (capabilities(7)); executed programs get none (PR_SET_NO_NEW_PRIVS).
     """
     libc = ctypes.CDLL(None, use_errno=True)
     _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))

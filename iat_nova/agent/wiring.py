@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Puts the parts together: from `Settings` to an `Agent` that can run."""
+"""Join the parts: from `Settings` to an `Agent` that can run."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ from iat_nova.strategies.api import Strategy
 
 
 def machine(settings: Settings) -> Machine:
-    """Open the machine the settings name. Raises `ConfigError`, `HardwareError`."""
+    """Open the machine that the settings name. Raises `ConfigError`, `HardwareError`."""
     if settings.hardware != "auto":
         return _platform(settings)
     return host_machine(settings, probe.Host())
@@ -77,14 +77,14 @@ def host_machine(settings: Settings, host: probe.Host) -> Machine:
 
 
 def _platform(settings: Settings) -> Machine:
-    """Open a machine that is not the host's own; what emulates it registers by name."""
+    """Open an emulated machine, registered as a plug-in by name. Raises `ConfigError`."""
     name = settings.hardware
     registered = plugins.find(plugins.PLATFORMS, name)
     if registered is None:
         raise ConfigError(message("platform-absent", name=name))
     try:
         open_machine: Callable[[Settings], Machine] = registered.load()
-    except ImportError as error:  # it names the extra that brings what is missing
+    except ImportError as error:  # the error names the missing extra
         raise ConfigError(as_message(error)) from error
     return open_machine(settings)
 
@@ -96,9 +96,9 @@ def inventory(
     *,
     answer_s: float = ANSWER_S,
 ) -> Inventory:
-    """Make the sources the settings name; nothing is opened before `start`.
+    """Make the inventory with the sources in the settings; `start` opens the connections.
 
-    `answer_s` is how long a look waits for libvirt. Raises `ConfigError`.
+    `answer_s`: timeout of libvirt in a reading. Raises `ConfigError`.
     """
     try:
         sets = CpuSets.parse(settings.cpu_dedicated_set, settings.cpu_shared_set)
@@ -145,12 +145,12 @@ def agent(
     drift: Callable[[policy.Policy], tuple[Reason, ...]] = lambda running: (),
     left: Left | None = None,
 ) -> Agent:
-    """Join everything; `observer` is given what the metrics show, `heartbeat` each iteration.
+    """Join all parts; `observer` gets the values of metrics, `heartbeat` each iteration.
 
-    `drift` returns in what files differ from what runs, which the policy is a part of. `left`:
-    what was adopted of the last agent.
+    `drift` returns differences between the files and the running agent, given the running policy.
+    `left`: the adopted state of the last agent.
 
-    Raises `PolicyError` and `StrategyError`: what is invalid does not start.
+    Raises `PolicyError` and `StrategyError` for an invalid policy or strategy.
     """
 
     machine, counters = owned.machine, owned.machine.counters
@@ -250,7 +250,7 @@ def host_reader(
     first: Callable[[], object] = tuple,
     left: Left | None = None,
 ) -> Callable[[], HostFacts]:
-    """Return a function that reads the host's own facts at each call: CPUs come and go.
+    """Return a function that reads the host's own facts at each call, such as online CPUs.
 
     `first` is called before each reading: settings of an earlier agent must not be taken for
     original settings. `left`: the adopted state of the last agent, with the original DDIO ways.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hands on the machine: counters, cache allocation, DDIO ways."""
+"""Access to a machine's hardware: counters, cache allocation, DDIO ways."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The three small protocols between the loop and a machine.
+"""The protocols between the loop and a machine: counters, classes, root ports, DDIO's ways.
 
-A back end implements what it can; `iat_nova.sim` implements all of them in virtual time. Reading
-never writes. All calls come from one thread, the loop's.
+A back end implements one or several protocols; `iat_nova.sim` implements all in virtual time.
+Reading never writes. All calls come from the loop's thread.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from iat_nova.model.message import as_message
 
 
 class HardwareError(Exception):
-    """The machine refused: `state` says what and where, `remedy` what to do, None: unknown.
+    """The machine refused: `state` has the failure and its place, `remedy` the advice or None.
 
-    `message` is both. A text in the place of a message is a sentence of a part outside the package.
+    `message` has both. A text instead of a message is a sentence from outside this package.
     """
 
     def __init__(self, state: Message | str, remedy: Message | str | None = None) -> None:
@@ -29,7 +29,7 @@ class HardwareError(Exception):
 
     @property
     def message(self) -> Message:
-        """What happened, with its remedy where one is known."""
+        """The failure, with the remedy if known."""
         if self.remedy is None:
             return self.state
         return message("with-remedy", state=self.state, remedy=self.remedy)
@@ -39,18 +39,18 @@ class HardwareError(Exception):
 
 
 class LastingRefusal(HardwareError):
-    """It would refuse again, however often it is tried: the configuration must change."""
+    """The machine would refuse every retry: the configuration must change."""
 
 
 class DomainOffline(HardwareError):
-    """Nothing of a cache domain can be reached: its CPUs are all offline."""
+    """A cache domain cannot be reached: all its CPUs are offline."""
 
     def __init__(self, domain: int) -> None:
         super().__init__(message("domain-all-offline", domain=domain))
 
 
 def joined(errors: Sequence[HardwareError]) -> HardwareError:
-    """Return one error of several: what happened in each, then each remedy once."""
+    """Return one error for several: all failures, then each remedy once."""
     if len(errors) == 1:
         return HardwareError(errors[0].state, errors[0].remedy)
     remedies: list[Message] = []
@@ -64,13 +64,13 @@ def joined(errors: Sequence[HardwareError]) -> HardwareError:
 
 
 def unusable(path: Path, error: OSError | ValueError) -> Message:
-    """Return that a file could not be used, with the kernel's word for the reason."""
+    """Return the message of a file that cannot be used, with the kernel's reason."""
     reason = error.strerror if isinstance(error, OSError) else None
     return message("file-unusable", path=str(path), reason=reason or str(error))
 
 
 class CoreCounts(NamedTuple):
-    """Counts of one CPU since some fixed moment; they only grow."""
+    """Counts of one CPU since some fixed moment; the counts never decrease."""
 
     instructions: int
     cycles: int
@@ -79,10 +79,10 @@ class CoreCounts(NamedTuple):
 
 
 class DomainCounts(NamedTuple):
-    """Counts of one cache domain since some fixed moment; None: there is no such counter.
+    """Counts of one cache domain since some fixed moment; None: no such counter.
 
-    `ddio_writes`: lines that devices wrote to the domain's socket, where nobody counts which of
-    them hit (AMD). With several LLCs in a socket no counter says either which of them took a line.
+    `ddio_writes`: lines that devices wrote to the domain's socket, where no counter distinguishes
+    hits from misses (AMD). If a socket has several LLCs, no counter shows the LLC of a line either.
     """
 
     ddio_hits: int | None  # write updates
@@ -106,7 +106,7 @@ class InboundCounts(NamedTuple):
 
 
 class TenantCounts(NamedTuple):
-    """What one tenant has in a cache domain's LLC, and moved to and from memory; None: unknown."""
+    """A tenant's LLC occupancy in a cache domain, and its memory traffic; None: unknown."""
 
     occupancy_bytes: int | None  # now
     memory_bytes: int | None  # since some fixed moment
@@ -114,10 +114,10 @@ class TenantCounts(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Counts:
-    """One reading of everything watched. What could not be read is absent, never zero.
+    """One reading of all watched counters. Unreadable values are absent, never zero.
 
-    `l2` (by CPU), `inbound` (by domain) and `monitored` (by domain and tenant) are empty where
-    nobody counts them.
+    `l2` (by CPU), `inbound` (by domain) and `monitored` (by domain and tenant) are empty without
+    such counters.
     """
 
     taken_at_s: float  # the loop's clock
@@ -132,29 +132,29 @@ class Counters(Protocol):
     """Per-CPU and per-domain event counters."""
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Count on exactly these CPUs from now on; keeps what is already counted."""
+        """Count on exactly these CPUs from now on; keep earlier counts."""
 
     def read(self) -> Counts:
         """Return the running totals. A CPU that went offline is absent."""
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
 
 
 DEFAULT_CLASS = "host"
-"""The name under which the machine's default class (class 0, resctrl's root group) is programmed.
+"""The name of the machine's default class (class 0, resctrl's root group).
 
-It is always there and costs no class of ours; its CPUs are those in no other class, so
-the `cpus` of a `ClassMask` of this name are not written anywhere.
+The default class always exists and does not count among our classes. Its CPUs are the CPUs without
+another class, so the `cpus` of a `ClassMask` with this name are not written.
 """
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClassMask:
-    """One class of service to be programmed: a name of ours, its CPUs, its mask.
+    """One class of service to program: our name for the class, CPUs, mask.
 
-    `bandwidth`: a limit of its memory bandwidth as `CacheDomain.bandwidth` has them; None: none of
-    ours. What others set in the default class holds for all classes, where it is the lower one.
+    `bandwidth`: a limit of memory bandwidth, in the unit of `CacheDomain.bandwidth`; None: no limit
+    of ours. A lower limit of the default class, set by other programs, applies to all classes.
     """
 
     name: str
@@ -164,7 +164,7 @@ class ClassMask:
 
 
 class CacheAllocator(Protocol):
-    """CAT: which ways the CPUs of a class may fill."""
+    """CAT: the ways that the CPUs of a class may fill."""
 
     def domains(self) -> tuple[CacheDomain, ...]:
         """Return the cache domains with their limits, as found."""
@@ -172,25 +172,26 @@ class CacheAllocator(Protocol):
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program exactly these classes in a domain and return the *effective* masks, read back.
 
-        CPUs of the domain in no class belong to the default class. A class that is no
-        longer named is given up. Raises `HardwareError` with nothing half-done.
+        CPUs of the domain without a class belong to the default class. A class that is no longer
+        named is released. Raises `HardwareError` with all changes undone.
         """
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
-        """Read the masks of our classes back from the machine, by class name."""
+        """Read back the masks of our classes from the machine, by class name."""
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
-        """Read the memory bandwidth of our classes back, by class name.
+        """Read back the memory bandwidth of our classes, by class name.
 
-        The default class is left out: it is never limited. Empty where nothing can be limited.
+        The default class is left out, because the agent never limits it. Empty if the machine
+        cannot limit bandwidth.
         """
 
 
 class PortDca(Protocol):
-    """Root ports whose devices' writes can be kept out of the LLC."""
+    """Root ports that can keep their devices' writes out of the LLC."""
 
     def switch(self, domain: int, off: Iterable[str]) -> None:
-        """Have DDIO off on these ports of a domain (`CacheDomain.dca_ports`), on at its others.
+        """Switch DDIO off on these ports of a domain (`CacheDomain.dca_ports`), on at other ports.
 
         Raises `HardwareError`.
         """
@@ -200,13 +201,13 @@ class DdioWays(Protocol):
     """The ways into which inbound I/O may allocate."""
 
     def read(self, domain: int) -> WayMask | None:
-        """Return DDIO's mask in a domain, None where it is not known.
+        """Return DDIO's mask in a domain, None if unknown.
 
-        Empty where devices may fill any way and have none of their own.
+        Empty if devices may fill any way without ways of their own.
         """
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
-        """Set DDIO's mask and return it as read back. Raises `HardwareError`.
+        """Set DDIO's mask and return the mask as read back. Raises `HardwareError`.
 
-        The empty mask only where `read` gave it.
+        The empty mask is valid only if `read` returned the empty mask.
         """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which interfaces drive this host: chosen from what is there, or as asked, with reasons."""
+"""The choice of a host's interfaces: by availability or by configuration, with reasons."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayM
 
 PORT_DCA = "port dca"
 CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
-"""Names of parts: of root ports, and of counters that are set up through registers."""
+"""Names of parts: root ports, and counters that are programmed through registers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preferences:
-    """What the operator asks for; ``auto`` takes the first that works.
+    """The operator's choice of interfaces; ``auto`` takes the first usable interface.
 
     `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, none. `counters`: auto,
-    perf, msr, software (counts nothing real, for measuring the loop). `cha_slices`: LLC slices
-    counted in every package, None for all; one of each cluster of sub-NUMA clustering at least.
-    `memory_bandwidth_gbps`: what a cache domain can move, where limits are no percentage.
-    `port_dca`: the root ports in `dca_off_ports` and `dca_ports` are switched. `monitor`: the LLC
-    is monitored by tenant.
+    perf, msr, software (no real counts, to measure the loop). `cha_slices`: LLC slices counted in
+    every package, None for all; at least one slice per cluster of sub-NUMA clustering.
+    `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for limits that are not in percent.
+    `port_dca`: switch the root ports in `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC
+    by tenant.
     """
 
     cat: str = "auto"
@@ -57,10 +57,10 @@ class Preferences:
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Machine:
-    """Choose and open the interfaces of a host; nothing is written yet.
+    """Choose and open the interfaces of a host, without any write.
 
-    The choice holds for the life of an agent, so it is made anew if a CPU came or went meanwhile.
-    Raises `HardwareError` with the reasons when a role that must be filled cannot be.
+    The choice lasts as long as the agent, so the choice is repeated if a CPU went online or offline
+    meanwhile. Raises `HardwareError` with the reasons if a required role cannot be filled.
     """
     for _ in range(TRIES - 1):
         watch = CpuWatch(host.topology)
@@ -78,7 +78,7 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Mac
 def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     cat_choice = _cat(host, wanted.cat)
 
-    def domains() -> tuple[CacheDomain, ...]:  # DDIO asks the allocator, which asks it
+    def domains() -> tuple[CacheDomain, ...]:  # DDIO and the allocator need each other
         return allocator.domains()
 
     ddio, ddio_choice = _ddio(host, wanted.ddio, domains)
@@ -89,7 +89,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     def complete(domain: CacheDomain) -> CacheDomain:
         if domain.id not in found:
             found[domain.id] = ddio.mask_of(domain)
-        # The kernel takes the highest class for devices, and refuses while a group has it.
+        # The kernel uses the highest class for devices, and refuses while a group has this class.
         spared = isinstance(ddio, IoAllocDdio) and ddio.state() == "disabled"
         return dataclasses.replace(
             domain,
@@ -133,7 +133,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
 
 
 def _monitor(host: Host, cat: Choice) -> Monitor:
-    """Return a monitor of tenants. Raises `HardwareError` where the host has no monitoring."""
+    """Return a monitor of tenants. Raises `HardwareError` if the host has no monitoring."""
     offer = offered(host.fs) if cat.chosen == "resctrl" else None
     if offer is None or not offer.events:
         raise HardwareError(
@@ -144,14 +144,14 @@ def _monitor(host: Host, cat: Choice) -> Monitor:
 
 
 def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> BandwidthControl | None:
-    """Return limits of memory bandwidth with what 100 % of them is, where that must be said."""
+    """Return the bandwidth control, with the value of 100 % if its limits are not in percent."""
     if control is None or control.percent or gbps is None:
         return control
     return dataclasses.replace(control, whole=round(gbps * EIGHTHS))
 
 
 def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:
-    """Return an operator's root ports, looked at but unchanged. Raises `HardwareError`."""
+    """Return an operator's root ports, checked but unchanged. Raises `HardwareError`."""
     if not _has_port_dca(host):
         raise HardwareError(message("port-dca-absent", cpu=host.cpu_model.name))
     made = RootPorts(ports, host.roots.pci, switchable)
@@ -164,10 +164,10 @@ def _has_port_dca(host: Host) -> bool:
 
 
 def restorers(host: Host) -> dict[str, Restorable]:
-    """Return what restores the parts of any choice, by their names; nothing is opened yet.
+    """Return restorers for the parts of every possible choice, by name; nothing is opened yet.
 
-    What one agent saved must be restored although the next one would choose otherwise, or could
-    choose nothing (a counter that cannot be opened does not keep masks from being restored).
+    Settings that one agent saved must be restored even if the next agent would choose other
+    interfaces, or none: a counter that cannot be opened must not prevent restoring masks.
     """
     parts: dict[str, Restorable] = {
         name: PqosAllocator(interface, host.topology, host.fs)
@@ -175,7 +175,7 @@ def restorers(host: Host) -> dict[str, Restorable]:
     }
     parts["resctrl"] = Resctrl(host.fs, host.topology)
     parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
-    if _has_port_dca(host):  # else no agent saved any, and the register is another one
+    if _has_port_dca(host):  # otherwise no agent saved ports, and the register has another meaning
         parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
     if host.model is not None and host.model.core_registers:
@@ -190,9 +190,9 @@ _INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
 
 
 def _cat(host: Host, wanted: str) -> Choice:
-    """Choose who allocates: resctrl wherever the kernel has it."""
+    """Choose the interface for CAT: resctrl wherever the kernel offers resctrl."""
     if wanted in _INTERFACES:
-        load()  # raises with what to install
+        load()  # the error names the package to install
         return Choice("cat", wanted, _ASKED)
     try:
         host.fs.info()
@@ -228,7 +228,7 @@ def _allocator(
 
 
 def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
-    """Return what reads class masks from their registers, None without the msr driver."""
+    """Return a function that reads class masks from registers, None without the msr driver."""
     first = min(host.topology.online())
     try:
         host.msr.read(first, L3_MASK)
@@ -277,10 +277,10 @@ def _has_ddio_register(host: Host) -> bool:
 
 
 def _static_ddio(host: Host) -> dict[int, WayMask]:
-    """Return where DDIO lies, by cache domain: the register's word where it can be read.
+    """Return DDIO's mask by cache domain, from the register if readable.
 
-    Else the ways CPUID calls shared with I/O, as resctrl has them: right unless firmware moved
-    DDIO. Empty where nothing is known. Resctrl need not be mounted.
+    Otherwise the ways that CPUID reports as shared with I/O, as resctrl shows these: correct unless
+    firmware moved DDIO. Empty if unknown.
     """
     if _has_ddio_register(host):
         try:
@@ -289,7 +289,7 @@ def _static_ddio(host: Host) -> dict[int, WayMask]:
                 for cache in host.topology.caches()
             }
         except HardwareError:
-            pass  # no driver, no right: what CPUID says must do
+            pass  # no driver or no right: use CPUID's ways
     try:
         shareable = host.fs.info().shareable_bits
     except HardwareError:
@@ -298,9 +298,9 @@ def _static_ddio(host: Host) -> dict[int, WayMask]:
 
 
 def _no_ddio_register(host: Host) -> HardwareError | None:
-    """Return why IIO_LLC_WAYS cannot be used, None when it can.
+    """Return why IIO_LLC_WAYS cannot be used, None if usable.
 
-    Whether it can be written is not tried: the settings that forbid it are looked at.
+    No write is tried; instead the settings that forbid writes are checked.
     """
     if not _has_ddio_register(host):
         return HardwareError(message("ddio-register-unknown"))
@@ -344,7 +344,7 @@ def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None
 
 
 def _slices(host: Host, wanted: Preferences) -> int | None:
-    """Return how many slices of a package to count: one of each cluster at least; None: all."""
+    """Return the number of slices to count per package, at least one per cluster; None: all."""
     if wanted.cha_slices is None:
         return None
     clusters = (len(cache.nodes) for cache in host.topology.caches())

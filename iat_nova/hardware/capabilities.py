@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""capabilities(7) that bear on what the agent opens: their numbers, and which we have."""
+"""The capabilities(7) that the agent's interfaces need: numbers, and the capabilities held."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NUMBERS = {
     "CAP_SYS_ADMIN": 21,
     "CAP_PERFMON": 38,
 }
-"""By name, as include/uapi/linux/capability.h has them."""
+"""Numbers by name, from include/uapi/linux/capability.h."""
 
 
 def held(which: str, status: Path = Path("/proc/self/status")) -> frozenset[str]:
-    """Return those of `NUMBERS` that are in a set of this thread, such as ``CapEff``.
+    """Return the capabilities of `NUMBERS` in a set of this thread, such as ``CapEff``.
 
-    None are held where it cannot be read. Raises `ValueError` for a file that is not a status.
+    Empty if the file cannot be read. Raises `ValueError` for a file that is not a status.
     """
     try:
         lines = status.read_text().splitlines()

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDIO's hits and misses: PCIe writes counted where the LLC is looked up, in the CHAs.
+"""DDIO's hits and misses: PCIe writes counted at the LLC lookup, in the CHAs.
 
 Every LLC slice has a CHA (caching and home agent) with four counters. Addresses are spread evenly
-over the slices, so one slice times their number is an estimate, and all slices are exact. With
-sub-NUMA clustering they are spread over those of one cluster, that of the memory they are in: one
-slice of each cluster is then counted at least.
+over the slices, so the count of one slice times the number of slices is an estimate, and counting
+all slices is exact. With sub-NUMA clustering, addresses are spread over the slices of their
+memory's cluster: then at least one slice of each cluster is counted.
 
-This is the way through the kernel's PMUs (``uncore_cha_N``), to be preferred; `cha_msr` is the one
-through the registers.
+This module uses the kernel's PMUs (``uncore_cha_N``), the preferred way; `cha_msr` uses the
+registers.
 """
 
 from __future__ import annotations
@@ -32,9 +32,10 @@ DEVICES = Path("/sys/bus/event_source/devices")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Pmu:
-    """A PMU of the kernel: its type, the CPUs that count for each package, its formats.
+    """A PMU of the kernel: type, counting CPU of each package, formats.
 
-    `formats` maps a term to its place, such as ``config1:41-50`` or ``config:8-15,32-57``.
+    `formats` maps a term to the bits of the term, such as ``config1:41-50`` or
+    ``config:8-15,32-57``.
     """
 
     name: str
@@ -43,7 +44,7 @@ class Pmu:
     formats: Mapping[str, str]
 
     def event(self, terms: Mapping[str, int]) -> PerfEvent:
-        """Return the event these terms describe. Raises `HardwareError` for one not known."""
+        """Return the event with these terms. Raises `HardwareError` for an unknown term."""
         words = {"config": 0, "config1": 0, "config2": 0}
         for term, value in terms.items():
             if term not in self.formats:
@@ -57,7 +58,7 @@ class Pmu:
 
 
 def _spread(value: int, places: str) -> int:
-    """Lay the bits of a value, lowest first, into places such as ``8-15,32-57``."""
+    """Put the bits of a value, lowest first, into bit ranges such as ``8-15,32-57``."""
     word = 0
     for place in places.split(","):
         first, _, last = place.partition("-")
@@ -70,7 +71,7 @@ def _spread(value: int, places: str) -> int:
 
 
 def cha_pmus(root: Path = DEVICES) -> tuple[Pmu, ...]:
-    """Return the kernel's CHA PMUs in order of their slices; none where there are none."""
+    """Return the kernel's CHA PMUs in order of their slices; empty without such PMUs."""
     found = []
     for folder in root.glob("uncore_cha_*"):
         match = re.fullmatch(r"uncore_cha_(\d+)", folder.name)
@@ -80,7 +81,7 @@ def cha_pmus(root: Path = DEVICES) -> tuple[Pmu, ...]:
 
 
 def read_pmu(folder: Path) -> Pmu:
-    """Return the PMU of a folder of sysfs. Raises `HardwareError`."""
+    """Return the PMU of a sysfs folder. Raises `HardwareError`."""
     try:
         number, formats = _lasting(folder, folder.stat().st_ino)
         cpumask = tuple(sorted(parse_cpus((folder / "cpumask").read_text())))
@@ -91,19 +92,19 @@ def read_pmu(folder: Path) -> Pmu:
 
 @functools.lru_cache(maxsize=1024)
 def _lasting(folder: Path, inode: int) -> tuple[int, Mapping[str, str]]:
-    """Return a PMU's type and formats, which stay as long as its folder does.
+    """Return a PMU's type and formats, which are constant as long as the folder exists.
 
-    They are a dozen files a slice, and the slices are looked at whenever a guest comes or goes.
-    A driver that is loaded anew makes new folders, which have other inodes.
+    A slice has a dozen of these files, and every arrival or departure of a guest reads the slices.
+    A driver that is loaded again makes new folders with other inodes.
     """
     formats = {path.name: path.read_text().strip() for path in (folder / "format").iterdir()}
     return int((folder / "type").read_text()), formats
 
 
 def spread(slices: int, counted: int | None) -> tuple[int, ...]:
-    """Return which slices of a package to count: so many, as far apart as can be; None: all.
+    """Return the slices of a package to count, evenly spread; `counted` None: all slices.
 
-    The slices of a cluster are taken to have numbers in a row; no manual says so.
+    The slices of a cluster are assumed to have consecutive numbers; no manual confirms this.
     """
     count = slices if counted is None else min(counted, slices)
     return tuple(number * slices // count for number in range(count))
@@ -112,9 +113,9 @@ def spread(slices: int, counted: int | None) -> tuple[int, ...]:
 class ChaPerf:
     """`perf.DomainReader` on the kernel's CHA PMUs.
 
-    `domains` returns the domain of every CPU. `slices` PMUs are counted in every package (all
-    when None) and stand for all. A group that could not be opened, was lost, or ran less than half
-    of an interval, makes its domain absent.
+    `domains` returns the domain of every CPU. `slices` PMUs are counted in every package (None:
+    all), and the counts are scaled to all PMUs. If a group cannot be opened, was lost, or ran less
+    than half of an interval, the domain is absent.
     """
 
     def __init__(
@@ -135,7 +136,7 @@ class ChaPerf:
         self._factor = (1, 1)
 
     def watch(self) -> None:
-        """Open what is not open yet. Raises `HardwareError`."""
+        """Open all missing groups. Raises `HardwareError`."""
         for key, box in list(self._boxes.items()):
             if box.lost:
                 box.group.close()
@@ -149,7 +150,7 @@ class ChaPerf:
         chosen = [pmus[number] for number in spread(len(pmus), self._slices)]
         self._factor = (len(pmus), len(chosen))
         domain_of = self._domains()
-        # The kernel moves a package's events to another CPU when theirs goes offline.
+        # When a counting CPU goes offline, the kernel moves the package's events to another CPU.
         missing = {
             (pmu.name, domain_of[cpu]): (pmu, cpu)
             for pmu in chosen
@@ -184,13 +185,13 @@ class ChaPerf:
         }
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
         while self._boxes:
             self._boxes.popitem()[1].group.close()
 
 
 def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCounts:
-    """Return sums over events, the first `hits` of them hits, scaled by (slices, counted)."""
+    """Return sums over events, of which the first `hits` are hits, scaled by (slices, counted)."""
     slices, counted = factor
     return DomainCounts(
         sum(total[:hits]) * slices // counted, sum(total[hits:]) * slices // counted, None
@@ -200,7 +201,7 @@ def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCo
 class Box:
     """The group of one slice, or one PMU, in one package, with totals scaled by running time.
 
-    `lost`: its counts have ended, as its CPU went offline.
+    `lost`: counting has ended, because the CPU went offline.
     """
 
     def __init__(self, group: OpenGroup, events: int) -> None:
@@ -211,7 +212,7 @@ class Box:
         self._total = (0,) * events
 
     def read(self) -> tuple[int, ...] | None:
-        """Return the totals, None when this interval cannot be trusted."""
+        """Return the totals, None if the counts of this interval are not reliable."""
         try:
             reading = self._struct.unpack(os.read(self.group.fd, self._struct.size))
         except (OSError, struct.error):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDIO's hits and misses from the CHAs' registers, where perf events are not to be used.
+"""DDIO's hits and misses from the CHAs' registers, for hosts that must not use perf events.
 
-Nobody arbitrates between this and the kernel, so boxes that count for somebody are refused. How
-many slices a package has the registers do not tell: the kernel's list of PMUs does.
+No arbitration exists between this module and the kernel, so boxes in use by other programs are
+refused. The registers do not show the number of slices per package: the kernel's list of PMUs does.
 Registers: `events.ChaRegisters`; Intel's uncore performance monitoring manuals.
 """
 
@@ -33,9 +33,9 @@ _WHOLE = (1 << 64) - 1
 class ChaMsr:
     """`perf.DomainReader` on the CHAs' registers (uncore performance monitoring manuals).
 
-    `domains` returns a CPU online for every domain; `slices` is how many slices a package
-    has, `counted` how many of them are counted. Boxes in use by others are refused; a domain with
-    a box that does not count for us is absent.
+    `domains` returns an online CPU for every domain. `slices`: number of slices per package;
+    `counted`: number of counted slices, None: all. Boxes in use by other programs are refused; a
+    domain with a box that does not count for us is absent.
     """
 
     shape = CHA_REGISTERS
@@ -62,14 +62,14 @@ class ChaMsr:
         self._factor = (slices, len(self._counted))
         self._saved = SavedRegisters(msr, self._reach)
         self._totals: dict[tuple[int, int], Wrapping] = {}  # (domain, slice)
-        self._ours: set[tuple[int, int]] = set()  # which of them count for us
+        self._ours: set[tuple[int, int]] = set()  # boxes that count for us
         self._cpus: Mapping[int, int] = {}
 
     def _reach(self, domain: int) -> int | None:
         return self._cpus.get(domain)
 
     def watch(self) -> None:
-        """Program the boxes that are not counting for us. Raises `HardwareError`."""
+        """Program the boxes that do not count for us yet. Raises `HardwareError`."""
         self._cpus = self._domains()
         for domain, cpu in self._cpus.items():
             for box in self._counted:
@@ -140,7 +140,7 @@ class ChaMsr:
         return found
 
     def _domain(self, domain: int, cpu: int) -> list[int] | None:
-        """Return a domain's sums; all its boxes are read even when one cannot be trusted."""
+        """Return a domain's sums, None if unreliable; all boxes are read in any case."""
         if any((domain, box) not in self._ours for box in self._counted):
             return None
         readings = []
@@ -157,7 +157,7 @@ class ChaMsr:
         return [sum(values) for values in zip(*good, strict=True)]
 
     def close(self) -> None:
-        """Put the registers back as they were found."""
+        """Restore the registers."""
         self._cpus = self._domains()
         self._ours.clear()
         self._saved.put_back()
@@ -171,13 +171,13 @@ class ChaMsr:
         return [self._at(box, offset) for box in self._counted for offset in offsets]
 
     def save(self) -> list[list[int]]:
-        """Return, as plain JSON values, the registers `watch` may change, in every package."""
+        """Return, as plain JSON values, the registers that `watch` may change, by package."""
         registers = self._registers_changed()
         places = ((domain, cpu, at) for domain, cpu in self._domains().items() for at in registers)
         return save_registers(self._msr, places, self._saved)
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
-        """A socket keeps its registers while it is offline, and nobody can reach them then."""
+        """Divide the registers: an offline socket keeps its registers, but out of reach."""
         return reachable_registers(
             saved,
             self._domains().get,
@@ -185,9 +185,9 @@ class ChaMsr:
         )
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
-        """Put the registers back; return what was done. May be repeated.
+        """Restore the registers; return messages. May be repeated.
 
-        Nothing is counted in these cache domains then until the next `watch`.
+        Then counting stops in these cache domains until the next `watch`.
         """
         domains = {one[0] for one in saved}
         self._ours = {place for place in self._ours if place[0] not in domains}
@@ -195,7 +195,7 @@ class ChaMsr:
         return restore_registers(self._msr, saved, self._domains().get, self._bits)
 
     def _bits(self, register: int) -> int:
-        """Return the bits of a register that `watch` sets, of any box."""
+        """Return the bits that `watch` sets in a register of any box."""
         box, offset = divmod(register - self._registers.first, self._registers.stride)
         if not 0 <= box < self._registers.slices_max:
             return 0

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notices CPUs that go offline or come online, also during an operation.
+"""Detection of CPUs that go offline or online, also during an operation.
 
 Nova's ``[libvirt] cpu_power_management`` takes the CPUs of a guest offline and online at any
-moment. An operation that meets such a CPU fails, or sees settings that the kernel has reset. Such
-a result means nothing and is obtained again.
+moment. An operation on such a CPU fails, or sees settings that the kernel has reset. Such a result
+is invalid, and the operation is repeated.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from iat_nova.hardware.topology import Topology
 
 T = TypeVar("T")
 
-TRIES = 10  # of an operation during which CPUs came or went
+TRIES = 10  # of an operation during which CPUs go online or offline
 
 
 class Cpus(Protocol):
     """The CPUs of a host, as an agent watches them."""
 
     def begin(self) -> bool:
-        """Note which CPUs are online; tell whether any came or went since the last call."""
+        """Record the online CPUs; return whether any changed since the last call."""
 
     def moved(self) -> str | None:
-        """Tell in words which CPUs came or went since `begin`; None: none did."""
+        """Return a text on the CPUs that went online or offline since `begin`; None: no CPU."""
 
     def lost(self, cpus: Iterable[int]) -> bool:
-        """Tell whether all of these CPUs may have been offline at a time.
+        """Return whether all these CPUs may have been offline at the same time.
 
-        The time is that between the last two calls of `begin`.
+        The period is the time between the last two calls of `begin`.
         """
 
 
 class FixedCpus:
-    """`Cpus` of a machine whose CPUs neither come nor go."""
+    """`Cpus` of a machine whose CPUs are always online."""
 
     def begin(self) -> bool:
         """See `Cpus`."""
@@ -56,7 +56,7 @@ FIXED = FixedCpus()
 
 
 class CpuWatch:
-    """`Cpus` by sysfs: one `stat` for each CPU that is online."""
+    """`Cpus` by sysfs: one `stat` for each online CPU."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -88,9 +88,9 @@ class CpuWatch:
 
 
 def settled(cpus: Cpus, operation: Callable[[], T]) -> T:
-    """Return the result of an operation, repeated while it fails and CPUs come or go meanwhile.
+    """Return the result of an operation, repeated after failures while online CPUs change.
 
-    Raises the `HardwareError` of the operation when no CPU came or went, or after `TRIES`.
+    Raises the operation's `HardwareError` if no CPU went online or offline, or after `TRIES`.
     """
     for _ in range(TRIES - 1):
         cpus.begin()

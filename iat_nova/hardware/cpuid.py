@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CPUID says of cache allocation, read through the kernel's cpuid driver.
+"""The limits of cache allocation by CPUID, read through the kernel's cpuid driver.
 
 Source: Intel SDM volume 3, 18.19.4.1, leaf 0x10; AMD's leaf 0x80000020 as Linux reads it
 (arch/x86/kernel/cpu/resctrl/core.c); arch/x86/kernel/cpuid.c: the file's offset is the subleaf
@@ -18,16 +18,16 @@ from iat_nova.model import BandwidthControl, message
 
 _ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA, bits in its EBX
 _LINEAR = 1 << 2  # in ECX of MBA: the delay is a share of the time
-_EXTENDED, _AMD = 0x80000000, 0x80000020  # the highest such leaf; the one of AMD's QoS
-_ENFORCES = 1 << 1  # in EBX of subleaf 0: memory bandwidth, of which subleaf 1 tells
+_EXTENDED, _AMD = 0x80000000, 0x80000020  # the highest extended leaf; the leaf of AMD's QoS
+_ENFORCES = 1 << 1  # in EBX of subleaf 0: memory bandwidth, described in subleaf 1
 _REGISTERS = struct.Struct("<4I")
 
 
 class L3Allocation(NamedTuple):
-    """Limits of L3 allocation; `shared` is the mask of ways that devices may use as well."""
+    """Limits of L3 allocation; `shared` is the mask of ways that devices may also use."""
 
     ways: int
-    classes: int  # the least of CAT's and MBA's: a class has both masks
+    classes: int  # the smaller number of CAT and MBA: a class has both
     shared: int
     bandwidth: BandwidthControl | None = None
 
@@ -53,18 +53,18 @@ def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
 
 
 def _offered(fd: int) -> int:
-    """Return which resources can be allocated: a bit for each subleaf.
+    """Return the resources that can be allocated, one bit per subleaf.
 
-    Beyond the highest leaf Intel's CPUs answer with the words of the highest one.
+    For a leaf beyond the highest leaf, Intel's CPUs return the values of the highest leaf.
     """
     return _leaf(fd, _ALLOCATION, 0)[1] if _leaf(fd, 0, 0)[0] >= _ALLOCATION else 0
 
 
 def _mba(fd: int, offered: int) -> tuple[BandwidthControl | None, int]:
-    """Return how memory bandwidth can be limited, and the highest class, 0 where it cannot."""
+    """Return the control of memory bandwidth or None, and the highest class, 0 without MBA."""
     if offered >> _MEMORY & 1:
         delay, _, kind, most = _leaf(fd, _ALLOCATION, _MEMORY)
-        step = 100 - (delay & 0xFFF) - 1  # Linux and libpqos take it for the least and the step
+        step = 100 - (delay & 0xFFF) - 1  # minimum and step, as in Linux and libpqos
         linear = kind & _LINEAR and step > 0
         return BandwidthControl(step, step, 100, percent=True) if linear else None, most
     if _leaf(fd, _EXTENDED, 0)[0] < _AMD or not _leaf(fd, _AMD, 0)[1] & _ENFORCES:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sets DDIO's ways: a register (Intel), a resctrl file (AMD), or none."""
+"""The interfaces that set DDIO's ways: a register (Intel), a resctrl file (AMD), or none."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from iat_nova.hardware.topology import Cache, Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
 
 Domains = Callable[[], tuple[CacheDomain, ...]]
-"""What gives the cache domains, such as a `CacheAllocator`'s method of that name."""
+"""A function that returns the cache domains, such as `CacheAllocator.domains`."""
 
 
 def _ways(domain: CacheDomain) -> int:
-    """Return the mask of all ways; what IIO_LLC_WAYS's other bits mean is not documented."""
+    """Return the mask of all ways; the other bits of IIO_LLC_WAYS are not documented."""
     return (1 << domain.ways) - 1
 
 
 _ANY_WAYS = (1 << 32) - 1
-"""The most ways that CAT can describe (CPUID leaf 0x10); a restore may not know the cache."""
+"""The most ways that CAT can describe (CPUID leaf 0x10), for a restore of an unknown cache."""
 
 
 class MsrDdio:
-    """`hardware.api.DdioWays` through IIO_LLC_WAYS, MSR 0xC8B: one bit a way, package scope.
+    """`hardware.api.DdioWays` through IIO_LLC_WAYS, MSR 0xC8B: one bit per way, package scope.
 
-    The register takes any value; whether the CPU follows is another question (on Ice Lake
-    it was seen not to), which only hit and miss rates answer.
+    The register accepts any value. Only hit and miss rates show whether the CPU follows the
+    register; an Ice Lake was seen to ignore it.
     """
 
     shape = mapping(NUMBER, HEX)
@@ -49,14 +49,14 @@ class MsrDdio:
         return self._read(*self._find(domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask:
-        """Return the register's ways of a domain the caller has at hand. Raises `MsrError`."""
+        """Return the register's ways for a given domain. Raises `MsrError`."""
         return self._read(domain, self._cpu(domain))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
-        """Set the register; return it as read back. Raises `HardwareError`."""
+        """Set the register; return the ways as read back. Raises `HardwareError`."""
         found, cpu = self._find(domain)
         limits.check_ddio(found, mask)
-        other = self._msr.read(cpu, IIO_LLC_WAYS) & ~_ways(found)  # not ours: they stay
+        other = self._msr.read(cpu, IIO_LLC_WAYS) & ~_ways(found)  # other bits are kept
         self._msr.write(cpu, IIO_LLC_WAYS, other | mask)
         return self._read(found, cpu)
 
@@ -64,9 +64,9 @@ class MsrDdio:
         return WayMask(self._msr.read(cpu, IIO_LLC_WAYS) & _ways(domain))
 
     def _find(self, domain: int) -> tuple[CacheDomain, int]:
-        """Return a domain and a CPU to reach it by.
+        """Return a domain and an online CPU of the domain.
 
-        Looks anew where none of the CPUs known of it is online.
+        The domains are read again if no known CPU of the domain is online.
         """
         online = self._topology.online()
         for known in self._known:
@@ -83,14 +83,14 @@ class MsrDdio:
         return min(online)
 
     def save(self) -> dict[str, Any]:
-        """Return, as plain JSON values, what `restore` needs."""
+        """Return, as plain JSON values, the settings for `restore`."""
         return {
             str(cache.id): f"{self._msr.read(cache.cpus[0], IIO_LLC_WAYS):x}"
             for cache in self._topology.caches()
         }
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
-        """A register is kept while its socket is offline, and nobody can reach it then."""
+        """Divide the registers: an offline socket keeps its register, but out of reach."""
         there = {str(cache.id) for cache in self._topology.caches()}
         later = {domain: text for domain, text in saved.items() if domain not in there}
         return Reach(
@@ -100,7 +100,7 @@ class MsrDdio:
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Put the registers back; return what was done. May be repeated."""
+        """Restore the registers; return messages. May be repeated."""
 
         def put_back(cache: Cache) -> Message | None:
             now = self._msr.read(cache.cpus[0], IIO_LLC_WAYS)
@@ -117,12 +117,12 @@ class MsrDdio:
 class IoAllocDdio(AllReachable):
     """`hardware.api.DdioWays` through resctrl's ``io_alloc`` (AMD SDCIAE, Linux 6.19).
 
-    Devices then use the highest class of service, whose masks are in ``io_alloc_cbm``. Only
-    devices that use PCIe TPH are steered, and nobody counts their hits and misses. While it is
-    disabled, and where a mask has all ways, they may fill any: `read` then gives the empty mask,
-    as they have no ways of their own, and writing that lets them be so again. The first `write` of
-    another mask enables it, for all domains. Masks of a cache that is offline are gone: the kernel
-    begins anew with it.
+    With io_alloc enabled, devices use the highest class of service, whose masks are in
+    ``io_alloc_cbm``. Only devices with PCIe TPH are steered, and no counter has their hits and
+    misses. While io_alloc is disabled, or a mask has all ways, devices may fill any way. Then
+    `read` returns the empty mask, because devices have no ways of their own; writing the empty mask
+    returns to this state. The first `write` of another mask enables io_alloc for all domains. Masks
+    of an offline cache are lost: the kernel resets the cache.
     """
 
     shape = record(
@@ -144,11 +144,11 @@ class IoAllocDdio(AllReachable):
             return "not supported"
 
     def read(self, domain: int) -> WayMask | None:
-        """Return the devices' mask; empty where they may fill all ways, None without io_alloc."""
+        """Return the devices' mask; empty if devices may fill all ways, None without io_alloc."""
         return self.mask_of(limits.find(self._domains(), domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
-        """Return the devices' mask in a domain the caller has at hand."""
+        """Return the devices' mask in a given domain."""
         state = self.state()
         if state != "enabled":
             return None if state == "not supported" else WayMask(0)
@@ -156,13 +156,13 @@ class IoAllocDdio(AllReachable):
         return mask if mask != _ways(domain) else WayMask(0)
 
     def shut(self) -> tuple[int, ...]:
-        """Return the domains whose caches an operator has closed to devices: masks of no way."""
+        """Return the domains whose caches an operator has closed to devices by empty masks."""
         if self.state() != "enabled":
             return ()
         return tuple(domain for domain, mask in self._masks().items() if not mask)
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
-        """Enable io_alloc if need be and set the mask; return it as read back."""
+        """Enable io_alloc if necessary and set the mask; return the mask as read back."""
         found = limits.find(self._domains(), domain)
         if mask:
             limits.check_ddio(found, mask)
@@ -176,12 +176,12 @@ class IoAllocDdio(AllReachable):
 
     def _mask(self, domain: int) -> WayMask:
         masks = self._masks()
-        if domain not in masks:  # the kernel leaves out what is offline
+        if domain not in masks:  # the kernel leaves out offline domains
             raise DomainOffline(domain)
         return masks[domain]
 
     def _name(self, file: str) -> str:
-        # With code and data prioritisation devices use the data masks' class.
+        # With code and data prioritisation, devices use the class of the data masks.
         folder = "L3DATA" if (self._fs.root / "info/L3DATA").is_dir() else "L3"
         return f"info/{folder}/{file}"
 
@@ -193,7 +193,7 @@ class IoAllocDdio(AllReachable):
             raise HardwareError(unusable(path, error)) from error
 
     def save(self) -> dict[str, Any]:
-        """Return, as plain JSON values, what `restore` needs."""
+        """Return, as plain JSON values, the settings for `restore`."""
         state = self.state()
         masks = self._masks() if state == "enabled" else {}
         return {
@@ -202,7 +202,7 @@ class IoAllocDdio(AllReachable):
         }
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Put masks and state back; return what was done. May be repeated."""
+        """Restore masks and state; return messages. May be repeated."""
         now = self.state()
         if now == "not supported" or saved["state"] == "not supported":
             return ()
@@ -227,10 +227,10 @@ class IoAllocDdio(AllReachable):
 
 
 class FixedDdio:
-    """`hardware.api.DdioWays` where nothing sets them: DDIO stays where the hardware has it.
+    """`hardware.api.DdioWays` without an interface: DDIO keeps the ways of the hardware.
 
-    `find` says where that is, by domain, as far as it is known (CPUID's ways shared with I/O). It
-    is asked once, by the first reading: an agent has restored by then what one before it left.
+    `find` returns the known masks by domain (for example CPUID's ways shared with I/O). `find` is
+    called once, at the first reading: by then the agent has restored an earlier agent's settings.
     """
 
     def __init__(self, find: Callable[[], Mapping[int, WayMask]], reason: Message) -> None:
@@ -238,11 +238,11 @@ class FixedDdio:
         self._reason = reason
 
     def read(self, domain: int) -> WayMask | None:
-        """Return the mask that is known, None when it is not."""
+        """Return the known mask, or None."""
         return self._find().get(domain)
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
-        """Return the mask that is known of a domain the caller has at hand."""
+        """Return the known mask of a given domain, or None."""
         return self.read(domain.id)
 
     def write(self, domain: int, mask: WayMask) -> WayMask:

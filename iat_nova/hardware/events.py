@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What to count on which CPU: the event tables, chosen by model.
+"""The events to count on each CPU model.
 
 Sources: Intel SDM volume 3, "Architectural performance monitoring" (core events); Intel's
 uncore reference manuals and perfmon tables of each generation (CHA events and registers); for AMD
 Linux, tools/perf/pmu-events/arch/x86/amdzen2 to amdzen5, which follow AMD's "Processor Programming
 Reference".
-An unknown model gets none of them: a wrong event counts something, silently.
+An unknown model gets no events: a wrong event would silently count something else.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from iat_nova.hardware.perf_event import PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, Perf
 class CoreEvents:
     """Four events of a CPU, in the order of `api.CoreCounts`.
 
-    `stand_in` marks a set that does not count what the names say: it only costs the same
-    system calls, so that the loop's cost can be measured where no hardware events are.
+    `stand_in` marks events that do not count what the names say. They need the same system calls,
+    so that the loop's cost can be measured without hardware events.
     """
 
     name: str
@@ -34,8 +34,8 @@ class CoreEvents:
 class ChaEvents:
     """PCIe writes that hit (write update) and missed (write allocate) in the LLC.
 
-    `hits` and `misses` list (event, umask, further terms): each is one event of a CHA PMU in the
-    names of its sysfs ``format`` folder, and their counts are added up.
+    `hits` and `misses` list events of a CHA PMU: event, umask and further terms, by the names in
+    the sysfs ``format`` folder. The counts of all events in a list are added up.
     """
 
     hits: tuple[Mapping[str, int], ...]
@@ -44,13 +44,13 @@ class ChaEvents:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ChaRegisters:
-    """Where a CHA's counters lie in the model-specific registers.
+    """The addresses of a CHA's counters among the model-specific registers.
 
-    Box n starts at `first + n * stride`; `control`, `event`, `filter1`, `counter` are offsets in
-    it, `event` and `counter` of the first of four consecutive registers. `filter1` None: the
-    generation has no such register, opcodes are in the event's extended umask. `freeze` is the bit
-    of the control register that stops the box's counters. `enable` is the bit of an event select
-    that lets it count, 0 where everything selected counts.
+    Box n starts at `first + n * stride`. `control`, `event`, `filter1`, `counter` are offsets in
+    the box; `event` and `counter` are the first of four consecutive registers. `filter1` None: the
+    generation has no such register, and opcodes are in the event's extended umask. `freeze`: bit of
+    the control register that stops the box's counters. `enable`: bit of an event select that
+    enables counting, 0 if every selected event counts.
     """
 
     first: int
@@ -67,10 +67,10 @@ class ChaRegisters:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Model:
-    """A CPU generation: its name, events and registers.
+    """A CPU generation: name, events and registers.
 
-    `fabric` lists AMD's events of the data fabric: lines that devices wrote, an event for each IO
-    root complex of a socket. No event of AMD says which of them hit.
+    `fabric` lists AMD's events of the data fabric: lines that devices wrote, one event per IO root
+    complex of a socket. No event of AMD distinguishes hits from misses.
     """
 
     name: str
@@ -82,7 +82,7 @@ class Model:
 
     @property
     def core_registers(self) -> bool:
-        """Whether the core events can be counted by writing registers of Intel's architecture."""
+        """Whether the core events can be counted through Intel's architectural registers."""
         return self.core is INTEL_ARCHITECTURAL
 
 
@@ -103,7 +103,7 @@ AMD_ZEN = CoreEvents(
         PerfEvent(PERF_TYPE_RAW, 0x0076),  # ls_not_halted_cyc
         PerfEvent(PERF_TYPE_RAW, 0x0964),  # l2_cache_req_stat.ic_dc_miss_in_l2: goes to the L3
         # ls_any_fills_from_sys.dram_io_all, 0x44 umask 0x48: fills from memory or devices of any
-        # node. Those from another L3 of the socket (umask 0x14) are no misses of the machine.
+        # node. Fills from another L3 of the socket (umask 0x14) are not misses of the machine.
         PerfEvent(PERF_TYPE_RAW, 0x4844),
     ),
 )
@@ -112,8 +112,8 @@ AMD_ZEN_2 = CoreEvents(
     "amd-zen2",
     (
         *AMD_ZEN.events[:3],
-        # ls_refills_from_sys.ls_mabresp_lcl_dram and _rmt_dram, 0x43 umask 0x48: fills that a load
-        # or store waits for. Zen 2 has no event of all fills, so prefetched lines are left out.
+        # ls_refills_from_sys.ls_mabresp_lcl_dram and _rmt_dram, 0x43 umask 0x48: fills on which a
+        # load or store waits. Zen 2 has no event of all fills, so prefetched lines are left out.
         PerfEvent(PERF_TYPE_RAW, 0x4843),
     ),
 )
@@ -134,7 +134,7 @@ _TOR_INSERTS = 0x35
 
 def _skx(umask: int) -> Mapping[str, int]:
     # CHA filter 1 = 0x10049033: opcodes ItoM (0x248) and RFO (0x200) of local and remote
-    # requests, near memory or not. The format names are those of the kernel's skx CHA PMU.
+    # requests, near memory or not. The format names are from the kernel's skx CHA PMU.
     return {
         "event": _TOR_INSERTS,
         "umask": umask,
@@ -164,8 +164,8 @@ _ICX_CHA = ChaEvents(
 _SKX_REGISTERS = ChaRegisters(0xE00, 0x10, 0, 1, 6, 8, freeze=1 << 8, enable=1 << 22, slices_max=28)
 _SPR_REGISTERS = ChaRegisters(0x2000, 0x10, 0, 2, None, 8, freeze=1 << 0, enable=0, slices_max=64)
 
-# Their C-Boxes have other events; none of hits and misses of devices' writes is known here.
-# Whether register 0xC8B is theirs is in none of the sources.
+# The C-Boxes of these models have other events; events of devices' hits and misses are unknown.
+# No source confirms register 0xC8B on these models.
 BROADWELL = Model(
     "Haswell-EP, Broadwell-EP, Broadwell-DE", INTEL_ARCHITECTURAL, None, None, ddio_msr=False
 )
@@ -228,7 +228,7 @@ class CpuModel:
 
     @property
     def known(self) -> Model | None:
-        """The generation's events and registers; None for a CPU we have no table for."""
+        """The generation's events and registers; None for a CPU without a table here."""
         if self.vendor == "GenuineIntel" and self.family == 6:
             return _INTEL_MODELS.get(self.model)
         if self.vendor == "AuthenticAMD":
@@ -237,12 +237,12 @@ class CpuModel:
 
 
 def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> CpuModel:
-    """Read which CPU this is; unknown fields are empty or zero."""
+    """Return the CPU model of this host; unknown fields are empty or zero."""
     fields: dict[str, str] = {}
     for line in cpuinfo.read_text(errors="replace").splitlines():
         key, colon, value = line.partition(":")
         if not colon:
-            break  # one block a CPU: the first will do
+            break  # one block per CPU: the first suffices
         fields[key.strip()] = value.strip()
     return CpuModel(
         vendor=fields.get("vendor_id", ""),

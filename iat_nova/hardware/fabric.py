@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What devices write, on AMD: lines counted where they enter a socket's data fabric.
+"""Lines that devices write on AMD, counted at the entry to a socket's data fabric.
 
-One PMU of the kernel, ``amd_df``, counts for each socket; its events are `events.Model.fabric`. No
-event distinguishes lines that hit in an L3 from those that did not, nor which L3 of a socket took
-them.
+The kernel's PMU ``amd_df`` counts for each socket; the events are `events.Model.fabric`. No event
+distinguishes hits in an L3 from misses, or shows the L3 of a line.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from iat_nova.model import message
 
 
 def fabric_pmu(root: Path = DEVICES) -> Pmu | None:
-    """Return the kernel's PMU of the data fabric, None where there is none."""
+    """Return the kernel's PMU of the data fabric, or None."""
     folder = root / "amd_df"
     return read_pmu(folder) if folder.is_dir() else None
 
@@ -28,8 +27,8 @@ def fabric_pmu(root: Path = DEVICES) -> Pmu | None:
 class FabricPerf:
     """`perf.DomainReader` on amd_df: `DomainCounts.ddio_writes` of every domain of a socket.
 
-    `caches` gives the cache domains online. A socket whose group could not be opened, was lost, or
-    ran less than half of an interval is absent, with all its domains.
+    `caches` returns the online cache domains. If a socket's group cannot be opened, was lost, or
+    ran less than half of an interval, all domains of the socket are absent.
     """
 
     def __init__(
@@ -48,7 +47,7 @@ class FabricPerf:
         self._domains: dict[int, int] = {}  # domain -> package
 
     def watch(self) -> None:
-        """Open what is not open yet. Raises `HardwareError`."""
+        """Open all missing groups. Raises `HardwareError`."""
         for package, box in list(self._boxes.items()):
             if box.lost:
                 box.group.close()
@@ -73,7 +72,7 @@ class FabricPerf:
             self._boxes[package_of[cpu]] = Box(group, len(self._events))
 
     def read(self) -> Mapping[int, DomainCounts]:
-        """Return the running totals by domain: each has those of its socket."""
+        """Return the running totals by domain: each domain has the totals of its socket."""
         readings = {package: box.read() for package, box in self._boxes.items()}
         return {
             domain: DomainCounts(None, None, None, sum(values))
@@ -82,6 +81,6 @@ class FabricPerf:
         }
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
         while self._boxes:
             self._boxes.popitem()[1].group.close()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What CAT accepts: checked before the first write, so that a refusal leaves nothing half-done.
+"""The limits of CAT, checked before the first write so that no change is left incomplete.
 
 Sources: Intel SDM volume 3, "Cache Allocation Technology"; Linux, resctrl.rst.
 """
@@ -14,12 +14,12 @@ from iat_nova.model import UNLIMITED, CacheDomain, WayMask, message
 
 
 def effective(domain: CacheDomain, mask: int) -> WayMask:
-    """Return what the hardware makes of a mask: ways that come together join it."""
+    """Return the effective mask: a mask with a coerced way gets all coerced ways."""
     return WayMask(mask | domain.coerced_ways if mask & domain.coerced_ways else mask)
 
 
 def find(domains: Iterable[CacheDomain], number: int) -> CacheDomain:
-    """Return the domain with this L3 id. Raises `HardwareError` when there is none."""
+    """Return the domain with this L3 id. Raises `HardwareError` if absent."""
     known = tuple(domains)
     for domain in known:
         if domain.id == number:
@@ -29,7 +29,7 @@ def find(domains: Iterable[CacheDomain], number: int) -> CacheDomain:
 
 
 def check_mask(domain: CacheDomain, mask: WayMask, name: str) -> None:
-    """Raise `HardwareError` when the hardware would refuse `mask` for the class of this name."""
+    """Raise `HardwareError` if the hardware would refuse `mask` for the class `name`."""
     what = message("class-mask", domain=domain.id, name=name, mask=mask)
     if mask <= 0:
         remedy = message("give-ways", ways=domain.min_ways)
@@ -45,16 +45,17 @@ def check_mask(domain: CacheDomain, mask: WayMask, name: str) -> None:
 
 
 def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
-    """Return what leaves each member of a class this percentage, as `CacheDomain.bandwidth` has it.
+    """Return the class's limit that leaves each member this percentage of memory bandwidth.
 
-    None: no limit. The one place where percent become eighths of a GB/s, which the members of a
-    class share. Raises `HardwareError` where nobody said of how many.
+    The limit is in the unit of `CacheDomain.bandwidth`; None: no limit. Only this function converts
+    percent to eighths of a GB/s, which the members of a class share. Raises `HardwareError` if the
+    bandwidth of 100 % is unknown.
     """
     control = domain.bandwidth
     if percent == UNLIMITED:
         return None
     if control is None or control.percent:
-        return percent  # what cannot be is refused with the class that asks for it
+        return percent  # `check_bandwidth` refuses impossible limits
     try:
         return None if percent * members >= UNLIMITED else control.limit(percent * members)
     except ValueError as error:
@@ -65,7 +66,7 @@ def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
 
 
 def check_bandwidth(domain: CacheDomain, item: ClassMask) -> None:
-    """Raise `HardwareError` when a class cannot have the limit of memory bandwidth it asks for."""
+    """Raise `HardwareError` if a class cannot have its limit of memory bandwidth."""
     limit, control = item.bandwidth, domain.bandwidth
     if limit is None:
         return
@@ -92,9 +93,9 @@ def check_bandwidth(domain: CacheDomain, item: ClassMask) -> None:
 
 
 def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
-    """Raise `HardwareError` when these classes cannot all be programmed in a domain.
+    """Raise `HardwareError` if these classes cannot all be programmed in a domain.
 
-    The default class is there already; its CPUs are nobody's business here.
+    The default class always exists; its CPUs are not checked.
     """
     ours = sum(1 for item in classes if item.name != DEFAULT_CLASS)
     if ours > domain.classes - 1:
@@ -131,9 +132,9 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
 def numbered(
     names: Iterable[str], before: Mapping[str, int], taken: Iterable[int] = ()
 ) -> dict[str, int]:
-    """Number classes: each has the number it had `before`, else the lowest that is free.
+    """Return class numbers by name: the number `before` if any, else the lowest free number.
 
-    The default class is number 0; `taken` are the numbers of others.
+    The default class has number 0; `taken` are numbers of other programs.
     """
     wanted = list(names)
     numbers = {name: before[name] for name in wanted if name in before}
@@ -146,10 +147,10 @@ def numbered(
 
 
 def check_ddio(domain: CacheDomain, mask: WayMask) -> None:
-    """Raise `HardwareError` when `mask` is not one we dare to give DDIO.
+    """Raise `HardwareError` if `mask` is not safe for DDIO.
 
-    The register has no documented rules (it takes anything); an unbroken run of existing ways is
-    what firmware and others use.
+    The register has no documented rules and accepts any value. Firmware and other programs use
+    contiguous masks of existing ways.
     """
     if mask <= 0 or mask >> domain.ways:
         raise HardwareError(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that one process at a time locks (flock), and who holds a lock."""
+"""Files that one process at a time locks (flock), and the holder of a lock."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 from iat_nova.common.owned_folder import OwnedFolder
 
 PQOS_LOCK = Path("/var/lock/libpqos")
-"""Held by a process that uses libpqos: in newer versions for as long as it does."""
+"""The lock of processes with libpqos: in newer versions held for the whole time of use."""
 
 
 class LockHeld(Exception):
-    """Another process holds the lock; `owner` is its number, as it wrote it into the file."""
+    """Another process holds the lock; `owner` is the PID in the file."""
 
     def __init__(self, owner: str) -> None:
         super().__init__(owner)
@@ -22,11 +22,11 @@ class LockHeld(Exception):
 
 
 class FileLock:
-    """The lock of this process on the file at a path, with its process number in the file.
+    """The lock of this process on the file at a path, with the PID in the file.
 
-    File and folder are made where missing. The kernel drops the lock with the process, however that
-    ends. The folder may be another account's: what is not a regular file with one name is refused.
-    All methods raise `LockHeld`, and `OSError` with the path of the file.
+    Missing files and folders are created. The kernel drops the lock at any end of the process. The
+    folder may belong to another account: only a regular file with one name is accepted. All methods
+    raise `LockHeld`, and `OSError` with the path of the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -42,7 +42,7 @@ class FileLock:
             self._fd = fd
 
     def close(self) -> None:
-        """Give the lock back."""
+        """Release the lock."""
         os.close(self._fd)
 
     def _locked(self) -> int:
@@ -61,9 +61,10 @@ def _lock(fd: int) -> None:
 
 
 def lock_holder(path: Path, proc: Path = Path("/proc")) -> int | None:
-    """Return the process that holds a lock on a file, None when nobody does.
+    """Return the PID of the process that holds a lock on a file, or None.
 
-    Read in ``/proc/locks`` by inode: asking for the lock could make its owner's next try fail.
+    The holder is read from ``/proc/locks`` by inode: a try to lock could make the owner's next try
+    fail.
     """
     try:
         status = path.stat()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One machine as an agent drives it: a host's chosen interfaces, or an emulated server's."""
+"""One machine of an agent: the chosen interfaces of a host, or of an emulated server."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from iat_nova.model import CacheDomain, Message, message
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """One role (cat, ddio, counters, ddio counters), what fills it, and why no other does.
+    """One role (cat, ddio, counters, ddio counters), the chosen interface, and the reason.
 
-    `denied`: this CPU has better, and something that can be mended keeps it from being used.
+    `denied`: the CPU has a better interface, which a repairable problem prevents.
     """
 
     role: str
@@ -58,7 +58,7 @@ class Machine:
     monitor: Monitor | None = None
 
     def missing(self) -> tuple[Message, ...]:
-        """Return what is needed to write masks and is not there, with the remedy."""
+        """Return messages on missing interfaces that writing masks needs, with remedies."""
         if self.host is None or "pqos-msr" in self.parts or self.host.resctrl.mounted():
             return ()
         return (message("resctrl-unmounted", path=str(self.host.fs.root)),)

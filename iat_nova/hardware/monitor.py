@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each tenant has in the LLC and moves to and from memory: resctrl's monitoring groups.
+"""LLC occupancy and memory traffic of each tenant, by resctrl's monitoring groups.
 
 Source: Linux, Documentation/filesystems/resctrl.rst (CMT, MBM). A tenant's CPUs are in a control
-group, shared by all tenants of its class; a monitoring group beneath that counts the tenant alone.
-When its CPUs go to another class, a new group is made there: its occupancy begins at nothing, as
-the kernel counts for the new RMID only what is brought into the cache from then on.
+group, shared by all tenants of the class; a monitoring group beneath counts the tenant alone. When
+the CPUs go to another class, a new group is made there. The new group's occupancy begins at zero,
+because the kernel counts only lines brought into the cache under the new RMID.
 
-RMIDs are few, and every control group needs one: as many as there are classes are not taken. One
-that was given back is free only once its data has left the cache, so what was given back lately
-counts as taken.
+RMIDs are few, and every control group needs one RMID: so one RMID per class is kept free. A
+released RMID is free only after its data has left the cache, so recently released RMIDs count as
+taken.
 
-Where counters of memory bandwidth are assigned (``mbm_event``: AMD's ABMC, Linux 6.18), they are
-fewer still, and the kernel gives a new group one for each event in every cache domain. A tenant
-keeps one alone: that of all its traffic, in its own domain.
+With assigned bandwidth counters (``mbm_event``: AMD's ABMC, Linux 6.18), counters are even fewer.
+The kernel gives a new group one counter per event in every cache domain. A tenant keeps a single
+counter: of all traffic, in the tenant's own domain.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from iat_nova.hardware.topology import Topology
 from iat_nova.model import DomainInventory, Message, message
 
 _INFO = "info/L3_MON"
-LIMBO_S = 300.0  # after which an RMID is taken to be free again; the kernel alone knows
+LIMBO_S = 300.0  # until an RMID is assumed to be free again; only the kernel knows
 OCCUPANCY, BANDWIDTH = "llc_occupancy", "mbm_total_bytes"
 
 Key = tuple[int, str]
@@ -44,10 +44,10 @@ Key = tuple[int, str]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Monitoring:
-    """What ``info/L3_MON`` offers: events by their file names, and RMIDs.
+    """The offer of ``info/L3_MON``: events by their file names, and RMIDs.
 
-    `counters` are those of bandwidth that are assigned to groups (mbm_event), in each cache domain;
-    None where every group is counted.
+    `counters`: number of bandwidth counters per cache domain that can be assigned to groups
+    (mbm_event); None if every group is counted.
     """
 
     events: frozenset[str]
@@ -55,7 +55,7 @@ class Monitoring:
     counters: int | None
 
     def described(self) -> Message:
-        """Say what is monitored."""
+        """Return the message on monitored events and RMIDs."""
         occupancy = (message("monitored-occupancy"),) if OCCUPANCY in self.events else ()
         traffic = (message("monitored-traffic"),) if BANDWIDTH in self.events else ()
         events = (*occupancy, *traffic)
@@ -72,12 +72,12 @@ class Monitoring:
 
 
 def offered(fs: ResctrlFs) -> Monitoring | None:
-    """Return what can be monitored here, None where nothing can. Raises `HardwareError`."""
+    """Return the offer of monitoring, None without monitoring. Raises `HardwareError`."""
     if not (fs.root / _INFO).is_dir():
         return None
     try:
         events = frozenset(fs.read(f"{_INFO}/mon_features").split())
-        # A group needs an RMID of every resource that is monitored (telemetry: PERF_PKG_MON).
+        # A group needs an RMID of every monitored resource (telemetry: PERF_PKG_MON).
         paths = sorted(fs.root.glob("info/*_MON/num_rmids"))
         rmids = min(int(fs.read(str(path.relative_to(fs.root)))) for path in paths)
         counters = _counters(fs)
@@ -87,7 +87,7 @@ def offered(fs: ResctrlFs) -> Monitoring | None:
 
 
 def _counters(fs: ResctrlFs) -> int | None:
-    """Return how many counters of bandwidth each cache domain has, None where none is assigned."""
+    """Return the number of bandwidth counters per cache domain, None without assignment."""
     try:
         mode = fs.read(f"{_INFO}/mbm_assign_mode")
     except OSError:  # Linux before 6.18
@@ -98,10 +98,10 @@ def _counters(fs: ResctrlFs) -> int | None:
 
 
 class Monitor:
-    """A monitoring group for each tenant, beneath the control group in which its CPUs are.
+    """A monitoring group for each tenant, beneath the control group of the tenant's CPUs.
 
-    `full` says why nobody, or not everybody, is monitored; None while all are. CPUs that another
-    program monitors stay with it: their tenants are not monitored.
+    `full`: the reason why some or all tenants are not monitored; None if all are monitored. CPUs
+    that another program monitors are not taken: their tenants are not monitored.
     """
 
     def __init__(
@@ -110,16 +110,16 @@ class Monitor:
         self._fs = fs
         self._topology = topology
         self._now_s = now_s
-        self._given_back_s: list[float] = []  # when each RMID was
+        self._given_back_s: list[float] = []  # times of released RMIDs
         self._groups: dict[Key, str] = {}  # paths
         self._files: dict[Key, dict[str, str]] = {}
         self.full: Message | None = None
 
     def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
-        """Count exactly these tenants from now on, wherever their CPUs are.
+        """Count exactly these tenants from now on, on their present CPUs.
 
-        Where there are not RMIDs enough for all nobody is counted: `full` says so. Raises
-        `HardwareError`; nobody is counted then.
+        If there are not enough RMIDs for all tenants, no tenant is counted, and `full` has the
+        reason. Raises `HardwareError`; then no tenant is counted.
         """
         offer = offered(self._fs)
         if offer is None or not offer.events:
@@ -183,11 +183,11 @@ class Monitor:
             )
 
     def _parent(self, key: Key) -> str:
-        """Return the control group in which a tenant is counted."""
+        """Return the control group above a tenant's monitoring group."""
         return self._groups[key].rpartition("mon_groups/")[0].rstrip("/")
 
     def _present(self) -> dict[str, tuple[str, frozenset[int]]]:
-        """Return all monitoring groups by path: what control group each is beneath, its CPUs."""
+        """Return all monitoring groups by path: control group above, and CPUs."""
         return {
             self._fs.monitor(name, group): (group, cpus)
             for group in (DEFAULT_GROUP, *self._fs.groups())
@@ -199,7 +199,7 @@ class Monitor:
         ours: Mapping[str, tuple[str, frozenset[int]]],
         places: Mapping[Key, tuple[str, frozenset[int]]],
     ) -> None:
-        """Go on with groups that an agent before this one handed over; remove what fits nobody."""
+        """Adopt groups that an earlier agent handed over; remove groups that fit no tenant."""
         for path in sorted(ours.keys() - self._groups.values()):
             fits = (key for key, place in places.items() if place == ours[path])
             key = next((key for key in fits if key not in self._groups), None)
@@ -215,9 +215,9 @@ class Monitor:
         return {cpu: group for group in groups for cpu in parse_cpus(self._fs.cpus_list(group))}
 
     def _place(self, key: Key, parent: str, cpus: frozenset[int], offer: Monitoring) -> bool:
-        """Have a tenant's group beneath a control group, with its CPUs.
+        """Ensure a tenant's monitoring group beneath a control group, with the tenant's CPUs.
 
-        Tell whether its traffic is counted, as far as any is.
+        Return whether the tenant's traffic is counted, if traffic can be counted at all.
         """
         name = f"{PREFIX}{key[0]}.{_number(self._groups, key)}"
         path = self._groups.get(key) or self._fs.monitor(name, parent)
@@ -242,11 +242,11 @@ class Monitor:
         path = self._groups.pop(key)
         self._given_back_s.append(self._now_s())
         self._files.pop(key, None)
-        if (self._fs.root / path).is_dir():  # else its control group went, and took it along
+        if (self._fs.root / path).is_dir():  # else removed together with its control group
             self._fs.remove(path)
 
     def read(self) -> Mapping[Key, TenantCounts]:
-        """Return what was counted; what the kernel cannot tell now is None."""
+        """Return the counts by tenant; values that the kernel cannot give now are None."""
         return {
             key: TenantCounts(self._value(files.get(OCCUPANCY)), self._value(files.get(BANDWIDTH)))
             for key, files in self._files.items()
@@ -262,12 +262,12 @@ class Monitor:
             return None
 
     def close(self) -> None:
-        """Give all RMIDs back; may be repeated. Raises `HardwareError`."""
+        """Release all RMIDs; may be repeated. Raises `HardwareError`."""
         for key in list(self._groups):
             self._drop(key)
 
 
 def _number(groups: Mapping[Key, str], key: Key) -> int:
-    """Return the lowest number that no other tenant's group has."""
+    """Return the lowest number without a group of another tenant."""
     taken = {path.rpartition(".")[2] for other, path in groups.items() if other != key}
     return next(number for number in range(len(groups) + 1) if str(number) not in taken)

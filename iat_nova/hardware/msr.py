@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Model-specific registers through the kernel's msr driver, ``/dev/cpu/N/msr``.
 
-Only the registers in the two lists below can be reached, so a slip elsewhere cannot touch
-another one. Numbers: Intel SDM volume 4; uncore reference manuals (CHA boxes, IIO_LLC_WAYS).
+Only the registers in the two lists below can be accessed, so a mistake elsewhere cannot change any
+other register. Numbers: Intel SDM volume 4; uncore reference manuals (CHA boxes, IIO_LLC_WAYS).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from iat_nova.hardware.rollback import Reach, put_all_back
 from iat_nova.hardware.shape import INDEX, VALUE, Shape, listing, row
 from iat_nova.model import Message, message
 
-IIO_LLC_WAYS = 0xC8B  # package: one bit a way that inbound I/O may fill
+IIO_LLC_WAYS = 0xC8B  # package: one bit per way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
 L3_MASK = 0xC90  # package: + class of service
 PMC = 0xC1  # thread: + n, general counter
-PERFEVTSEL = 0x186  # thread: + n, what PMC n counts
-PERF_GLOBAL_CTRL = 0x38F  # thread: bit n lets PMC n count
+PERFEVTSEL = 0x186  # thread: + n, event select of PMC n
+PERF_GLOBAL_CTRL = 0x38F  # thread: bit n enables PMC n
 
 _SKX_CHA = range(0xE00, 0xE00 + 28 * 0x10)
 _SPR_CHA = range(0x2000, 0x2000 + 64 * 0x10)
@@ -46,7 +46,7 @@ _VALUE = struct.Struct("<Q")
 
 
 class MsrError(HardwareError):
-    """A register could not be reached; `code` is the errno."""
+    """A register cannot be accessed; `code` is the errno."""
 
     def __init__(
         self, state: Message | str, code: int, remedy: Message | str | None = None
@@ -98,7 +98,7 @@ class Msr:
             raise self._refusal(error, cpu, register, value) from error
 
     def close(self) -> None:
-        """Give all descriptors back; they are opened anew when needed."""
+        """Close all descriptors; later accesses open new descriptors."""
         while self._fds:
             os.close(self._fds.popitem()[1])
 
@@ -112,7 +112,7 @@ class Msr:
     def _refusal(
         self, error: OSError, cpu: int, register: int, written: int | None = None
     ) -> MsrError:
-        """Return why a register could not be read, or set to a value."""
+        """Return the error of a register that cannot be read, or set to a value."""
         code = error.errno or 0
         path, reason = f"{self._root}/{cpu}", os.strerror(code)
         state = message("register-unread", path=path, register=register, reason=reason)
@@ -143,7 +143,7 @@ def _check(register: int, allowed: Iterable[range]) -> None:
 
 
 def _registers(title: str, *allowed: range) -> Shape:
-    """Return the shape of `save_registers`' rows: key, register of one of these ranges, value."""
+    """Return the shape of rows of `save_registers`: key, register in these ranges, value."""
     bounds = [{"minimum": numbers[0], "maximum": numbers[-1]} for numbers in allowed]
     return listing(row(INDEX, {"title": title, "type": "integer", "anyOf": bounds}, VALUE))
 
@@ -168,10 +168,10 @@ def _owner_offline(register: int) -> MsrError:
 
 
 class SavedRegisters:
-    """Registers as they were found, so that they can be restored once.
+    """The original values of changed registers, to restore each register once.
 
-    A key stands for the CPU, or package, that owns a register; `cpu_of` gives a CPU
-    online to reach it by, None when there is none: the register is then gone with its owner.
+    A key stands for the CPU, or package, that owns a register. `cpu_of` returns an online CPU with
+    access to the register, None if the owner is offline: then the register is out of reach.
     """
 
     def __init__(self, msr: Msr, cpu_of: Callable[[int], int | None]) -> None:
@@ -180,7 +180,7 @@ class SavedRegisters:
         self._found: dict[tuple[int, int], int] = {}
 
     def set(self, key: int, register: int, value: int) -> None:
-        """Write a register, noting first what was in it. Raises `MsrError`."""
+        """Write a register, recording the original value first. Raises `MsrError`."""
         cpu = self._cpu_of(key)
         if cpu is None:
             raise _owner_offline(register)
@@ -189,13 +189,14 @@ class SavedRegisters:
         self._msr.write(cpu, register, value)
 
     def found(self, key: int, register: int) -> int | None:
-        """Return what was in a register before `set`, None when it was not set."""
+        """Return the value of a register before `set`, None for an unchanged register."""
         return self._found.get((key, register))
 
     def put_back(self, keys: Collection[int] | None = None) -> None:
-        """Write the values found, the latest first, of all keys or of these.
+        """Restore the original values, the latest first, of all keys or of these keys.
 
-        A register that refuses does not keep the others from it. Raises `HardwareError` then.
+        If a register refuses, the other registers are restored nevertheless. Raises `HardwareError`
+        then.
         """
         wanted = [place for place in reversed(self._found) if keys is None or place[0] in keys]
         put_all_back(wanted, self._put_back)
@@ -208,7 +209,7 @@ class SavedRegisters:
         del self._found[place]
 
     def forget(self, keys: Collection[int]) -> None:
-        """Take the registers of these keys as they are for those found: they were restored."""
+        """Forget the original values of these keys: the registers have been restored."""
         self._found = {place: one for place, one in self._found.items() if place[0] not in keys}
 
 
@@ -217,7 +218,7 @@ def save_registers(
 ) -> list[list[int]]:
     """Return [key, register, value] for every (key, CPU, register): plain JSON values.
 
-    Of registers we have `changed` already it is the value found then.
+    For registers that we have `changed` already, the value is the original value.
     """
     return [
         [key, register, msr.read(cpu, register) if found is None else found]
@@ -231,9 +232,9 @@ def reachable_registers(
     cpu_of: Callable[[int], int | None],
     offline: Callable[[str], Message],
 ) -> Reach:
-    """Part what was saved by whether a CPU that is online reaches it.
+    """Divide saved registers by whether an online CPU has access.
 
-    `offline` makes the message of the keys that none reaches, which are listed as CPUs are.
+    `offline` makes the message for keys out of reach, which are listed in the format of CPU lists.
     """
     away = {key for key in {one[0] for one in saved} if cpu_of(key) is None}
     return Reach(
@@ -254,16 +255,16 @@ def restore_registers(
     cpu_of: Callable[[int], int | None],
     bits_of: Callable[[int], int],
 ) -> tuple[Message, ...]:
-    """Write back the registers that differ from what was saved, and tell which.
+    """Write back registers that differ from the saved values; return a message for each.
 
-    `bits_of` gives the bits of a register that the agent sets. The other bits stay as they are: the
+    `bits_of` returns the bits of a register that the agent sets. The other bits are kept: the
     service's account could have forged the snapshot.
     """
 
     def put_back(one: Sequence[int]) -> Message | None:
         key, register, value = one
         cpu = cpu_of(key)
-        if cpu is None:  # it went this very moment
+        if cpu is None:  # the CPU has just gone offline
             raise _owner_offline(register)
         now = msr.read(cpu, register)
         value = with_bits(now, value, bits_of(register))
@@ -278,8 +279,9 @@ def restore_registers(
 class Wrapping:
     """Running totals of counters that are narrower than 64 bits.
 
-    A step backwards of less than half the range is the counter's own wrap; a larger one means
-    somebody else reset it: the reading is then rejected and counting starts from it.
+    An increment (modulo the counter's range) below half the range is valid, also after a wrap. A
+    larger increment means that another program reset the counter: the reading is rejected, and
+    counting continues from there.
     """
 
     __slots__ = ("_half", "_last", "_mask", "_total")
@@ -291,11 +293,11 @@ class Wrapping:
         self._total = (0,) * len(first)
 
     def restart(self, first: tuple[int, ...]) -> None:
-        """Count on from the totals so far, with the counters now at `first`."""
+        """Continue from the totals so far, with the counters now at `first`."""
         self._last = first
 
     def grow(self, reading: tuple[int, ...]) -> tuple[int, ...] | None:
-        """Return the totals with a new reading, None when it cannot be trusted."""
+        """Return the totals with a new reading, None for an unreliable reading."""
         steps = tuple(
             (now - before) & self._mask for now, before in zip(reading, self._last, strict=True)
         )

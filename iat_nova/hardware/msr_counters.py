@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of CPUs read from their registers: for hosts where perf cannot be used.
+"""Counters of CPUs read from registers, for hosts that cannot use perf.
 
-Uses the four general counters (IA32_PMC0..3 with IA32_PERFEVTSEL0..3). Nobody arbitrates between
-this and the kernel: perf counts on the same registers, so the perf back end is the better choice
-wherever it works. Counters somebody uses are refused, not taken.
+The module uses the four general counters (IA32_PMC0..3 with IA32_PERFEVTSEL0..3). No arbitration
+exists with the kernel: perf counts with the same registers, so the perf back end is the better
+choice wherever possible. Counters in use by other programs are refused, not taken.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ _COUNTERS = range(4)
 _ENABLES = 0xF  # of PERF_GLOBAL_CTRL: the four counters
 _SELECTION = (
     1 << 35
-) - 1  # of PERFEVTSELn: written whole; bits 32 and 33 are TSX, 34 adaptive PEBS
+) - 1  # of PERFEVTSELn, written as a whole; bits 32 and 33 are TSX, 34 adaptive PEBS
 
 
 class MsrCounters:
-    """`hardware.api.Counters` through the registers: four reads a CPU a poll.
+    """`hardware.api.Counters` through the registers: four reads per CPU and poll.
 
-    `watch` programs counters and `close` puts back what was found. A CPU that was offline,
-    or whose registers somebody reset, is absent for that reading and programmed anew by the next
-    `watch`. Totals never fall.
+    `watch` programs counters, and `close` restores the original values. A CPU that was offline, or
+    whose registers another program reset, is absent in this reading and programmed again by the
+    next `watch`. Totals never decrease.
     """
 
     shape = CORE_REGISTERS
@@ -132,28 +132,28 @@ class MsrCounters:
         return Counts(taken_at_s, cores, domains)
 
     def close(self) -> None:
-        """Put the registers back as they were found."""
+        """Restore the registers."""
         self._counted.clear()
         self._saved.put_back()
         if self._domains is not None:
             self._domains.close()
 
     def save(self) -> list[list[int]]:
-        """Return, as plain JSON values, the registers `watch` may change, on every CPU."""
+        """Return, as plain JSON values, the registers that `watch` may change, by CPU."""
         registers = (PERF_GLOBAL_CTRL, *(PERFEVTSEL + n for n in _COUNTERS))
         places = ((cpu, cpu, at) for cpu in sorted(self._topology.online()) for at in registers)
         return save_registers(self._msr, places, self._saved)
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
-        """A CPU keeps its registers while it is offline, and nobody can reach them then."""
+        """Divide the registers: an offline CPU keeps its registers, but out of reach."""
         return reachable_registers(
             saved, self._reach, lambda cpus: message("cpu-registers-offline", cpus=cpus)
         )
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
-        """Put the registers back; return what was done. May be repeated.
+        """Restore the registers; return messages. May be repeated.
 
-        Nothing is counted on these CPUs then until the next `watch`.
+        Then counting stops on these CPUs until the next `watch`.
         """
         cpus = {one[0] for one in saved}
         self._counted -= cpus

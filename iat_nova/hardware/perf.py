@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters through the kernel: one perf group a CPU, one system call a CPU a poll."""
+"""Counters through the kernel: one perf group per CPU, one system call per CPU and poll."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ _ZERO = CoreCounts(0, 0, 0, 0)
 
 
 class DomainReader(Protocol):
-    """Counters of whole cache domains, read together with those of the CPUs."""
+    """Counters of whole cache domains, read together with the counters of the CPUs."""
 
     def watch(self) -> None:
-        """Open what is not open yet; the only call that opens or closes descriptors."""
+        """Open all missing groups; only this call and `close` open or close descriptors."""
 
     def read(self) -> Mapping[int, DomainCounts]:
-        """Return the running totals by domain; a domain that cannot be read is absent."""
+        """Return the running totals by domain; unreadable domains are absent."""
 
     def close(self) -> None:
-        """Give all descriptors back."""
+        """Close all descriptors."""
 
 
 class OpenGroup(Protocol):
-    """An open group of counters, as `perf_event.EventGroup` is one."""
+    """An open group of counters, such as `perf_event.EventGroup`."""
 
     @property
     def fd(self) -> int:
-        """The descriptor one read of which returns all counts."""
+        """The leader's descriptor; one read returns all counts."""
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
 
 
 class PerfCounters:
     """`hardware.api.Counters` through ``perf_event_open``.
 
-    Descriptors are opened and closed in `watch` and `close` only, so a CPU that went
-    offline stays absent until the first `watch` after its return. Totals never fall: a group
-    that is opened anew counts on from where its predecessor stopped.
+    Descriptors are opened and closed in `watch` and `close` only, so a CPU that went offline stays
+    absent until the first `watch` after its return. Totals never decrease: a new group continues
+    from the totals of the group before.
 
-    `real_cpu` maps the number a caller uses to the CPU that is counted; several numbers
-    may map to one (the bench's 512 emulated CPUs on two real ones). `domains` adds DDIO's
-    counters. `open_group` opens the events on a CPU and starts them.
+    `real_cpu` maps the caller's CPU number to the counted CPU; several numbers may map to one CPU
+    (the bench's 512 emulated CPUs on two real CPUs). `domains` adds DDIO's counters. `open_group`
+    opens the events on a CPU and starts counting.
 
-    `watch` raises `HardwareError` when the kernel refuses the events; what was open stays open.
+    `watch` raises `HardwareError` if the kernel refuses the events; open groups stay open.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class PerfCounters:
         self._totals: dict[int, CoreCounts] = {}  # of CPUs that are not counted now
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """Count on exactly these CPUs from now on; keeps what is already counted."""
+        """Count on exactly these CPUs from now on; keep earlier counts."""
         wanted = set(cpus)
         counted = {core.cpu: core for core in self._cores}
         for core in self._cores:
@@ -111,16 +111,16 @@ class PerfCounters:
         return Counts(taken_at_s, cores, domains)
 
     def raw_read(self) -> None:
-        """Do the system calls of `read` on the CPUs' descriptors, and nothing else.
+        """Do only the system calls of `read` on the CPUs' descriptors.
 
-        This is the floor under any way of reading them: what a loop costs beyond it is its own.
+        This is the minimum cost of any reading; all further time is the loop's own cost.
         """
         read = os.read
         for fd in [core.fd for core in self._cores]:
             read(fd, _SIZE)
 
     def close(self) -> None:
-        """Give all descriptors back; the totals are kept for a later `watch`."""
+        """Close all descriptors; the totals are kept for a later `watch`."""
         for core in self._cores:
             self._totals[core.cpu] = core.close()
         self._cores = ()
@@ -131,8 +131,8 @@ class PerfCounters:
 class _Core:
     """The group of one CPU.
 
-    Its totals are the kernel's counts plus `_offset`: what was counted by a group before it, and
-    what scaling added.
+    The totals are the kernel's counts plus `_offset`: the counts of earlier groups, and additions
+    by scaling.
     """
 
     __slots__ = ("_group", "_last", "_offset", "cpu", "fd", "lost")
@@ -146,17 +146,17 @@ class _Core:
         self._last: _Reading = (0, 0, 0, 0, 0, 0, 0)
 
     def read(self) -> CoreCounts | None:
-        """Return the totals, None when this interval's counts cannot be trusted.
+        """Return the totals, None if the counts of this interval are not reliable.
 
-        An interval in which the group ran less than half the time is rejected (its scaled counts
-        still enter the totals, the best estimate there is). When the CPU goes offline the
-        kernel takes the group apart and its time stands still: the group is then lost.
+        An interval in which the group ran less than half of the time is rejected; the scaled counts
+        still enter the totals, as the best estimate. When the CPU goes offline, the kernel removes
+        the group and its time stops: then the group is lost.
         """
         if self.lost:
             return None
         try:
             reading: _Reading = _READING.unpack(os.read(self.fd, _SIZE))
-        except (OSError, struct.error):  # an error, or fewer members than there were
+        except (OSError, struct.error):  # an error, or fewer members than before
             self.lost = True
             return None
         last, self._last = self._last, reading
@@ -186,7 +186,7 @@ class _Core:
 def _scaled(
     offset: CoreCounts, last: _Reading, reading: _Reading, interval: int, ran: int
 ) -> CoreCounts:
-    """Return the offset with what the group missed while it did not run."""
+    """Return the offset with an estimate of the counts missed while the group did not run."""
     missed = interval - ran
     return CoreCounts(
         *(

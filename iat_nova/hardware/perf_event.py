@@ -6,8 +6,8 @@ returns all of them (``PERF_FORMAT_GROUP``, tools/include/uapi/linux/perf_event.
 
     u64 nr, time_enabled, time_running, value[nr]
 
-The times are nanoseconds. They differ when the kernel had to share the counters with others
-(a guest with a virtual PMU): then the values cover `time_running` only.
+The times are in nanoseconds. The two times differ if the kernel shares the counters with other
+users (such as a guest with a virtual PMU): then the values cover `time_running` only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _SYSCALL = {"x86_64": 298, "aarch64": 241}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PerfEvent:
-    """What to count, as ``perf_event_attr`` says it: a PMU's type and its configuration."""
+    """An event in the terms of ``perf_event_attr``: a PMU's type and its configuration."""
 
     type: int
     config: int
@@ -51,14 +51,14 @@ class PerfEvent:
 
 
 class CpuOffline(HardwareError):
-    """The CPU is not there: offline, or it never was."""
+    """The CPU is absent: offline, or never present."""
 
 
 class EventGroup:
     """Counters of one CPU that run together. `fd` is the leader's descriptor.
 
-    Counting starts with the construction. Raises `CpuOffline` or `HardwareError`, and leaves no
-    descriptor open then.
+    Counting starts with the construction. Raises `CpuOffline` or `HardwareError` with all
+    descriptors closed.
     """
 
     __slots__ = ("_fds", "fd")
@@ -76,7 +76,7 @@ class EventGroup:
             raise
 
     def close(self) -> None:
-        """Give the descriptors back; may be repeated."""
+        """Close the descriptors; may be repeated."""
         while self._fds:
             os.close(self._fds.pop())
 
@@ -84,8 +84,8 @@ class EventGroup:
 def _open(event: PerfEvent, cpu: int, leader: int) -> int:
     attr = ctypes.create_string_buffer(_ATTR_SIZE)
     read_format = _TOTAL_TIME_ENABLED | _TOTAL_TIME_RUNNING | _GROUP
-    # Members follow their leader, which is started once all of them are there. All exclude bits
-    # stay zero: guests and the kernel count as well.
+    # Members follow their leader, which is started once all members are open. All exclude bits
+    # stay zero: guests and the kernel also count.
     flags = _FLAG_DISABLED if leader == -1 else 0
     fields = (event.type, _ATTR_SIZE, event.config, 0, 0, read_format, flags, 0, 0)
     _ATTR.pack_into(attr, 0, *fields, event.config1, event.config2)
@@ -147,7 +147,7 @@ def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
 
 
 def _paranoid() -> int | None:
-    """Return kernel.perf_event_paranoid, None where it cannot be read."""
+    """Return kernel.perf_event_paranoid, None if unreadable."""
     try:
         return int(PARANOID.read_text())
     except (OSError, ValueError):
@@ -157,9 +157,9 @@ def _paranoid() -> int | None:
 def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[Message, Message]:
     """Return why a process with these capabilities may not count, and the remedy.
 
-    `paranoid` is kernel.perf_event_paranoid, None when unknown. From 3 on Debian's kernels ask for
-    CAP_SYS_ADMIN, from 4 on Ubuntu's ("security,perf: Allow further restriction of
-    perf_event_open", a patch of theirs); all ask for CAP_PERFMON from 1 on.
+    `paranoid` is kernel.perf_event_paranoid, None if unknown. Debian's kernels require
+    CAP_SYS_ADMIN from 3 on, Ubuntu's from 4 on (by the distributions' patch "security,perf: Allow
+    further restriction of perf_event_open"); all kernels require CAP_PERFMON from 1 on.
     """
     if paranoid is None:
         return message("paranoid-unknown"), message("give-perfmon")
@@ -175,7 +175,7 @@ def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[Messag
 
 
 def available(events: Iterable[PerfEvent], cpu: int = 0) -> HardwareError | None:
-    """Return None when a group of these events can be opened on a CPU, else the refusal."""
+    """Return None if a group of these events can be opened on a CPU, else the refusal."""
     try:
         EventGroup(tuple(events), cpu).close()
     except HardwareError as error:
@@ -184,11 +184,11 @@ def available(events: Iterable[PerfEvent], cpu: int = 0) -> HardwareError | None
 
 
 def allow_descriptors(count: int) -> None:
-    """Raise the soft limit of open files so that `count` more fit, as far as the hard one lets.
+    """Raise the soft limit of open files for `count` more files, up to the hard limit.
 
-    Some are left for what else the process may open.
+    The new limit leaves room for other files of the process.
 
-    Falls short silently: the open that fails then says so, with advice.
+    A limit that is too low is not reported here: the failing open reports the limit, with advice.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = len(os.listdir("/proc/self/fd")) + count + 256

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CAT through libpqos: for hosts where the operator's tools use it, or without resctrl.
+"""CAT through libpqos: for hosts whose tools use libpqos, or without resctrl.
 
-The MSR interface writes the class registers itself: nothing else on the host may do so, hence it is
-refused while resctrl is mounted. The OS interface drives resctrl with groups COS1, COS2 and so on,
-and wants all of them. Where resctrl is there, `resctrl` is the better choice.
+The MSR interface writes the class registers directly. No other program may write these, so the MSR
+interface is refused while resctrl is mounted. The OS interface drives resctrl with groups COS1,
+COS2 and so on, and needs all classes. If resctrl is available, `resctrl` is the better choice.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _REGISTERS = record(
 
 
 def groups_made(fs: ResctrlFs, saved: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return libpqos's groups that were not there yet when `saved` was saved: those made for us."""
+    """Return libpqos's groups that are missing in `saved`: groups that were made for us."""
     groups = fs.groups()
     return tuple(n for n in groups if _COS_GROUP.fullmatch(n) and n not in saved["groups"])
 
@@ -58,8 +58,8 @@ def groups_made(fs: ResctrlFs, saved: Mapping[str, Any]) -> tuple[str, ...]:
 class PqosAllocator:
     """`hardware.api.CacheAllocator` on libpqos.
 
-    The library is initialised at the first need: with the OS interface, which makes groups by
-    that, not before `apply`. `coupled` and `complete` are those of `resctrl.Resctrl`.
+    The library is initialised at first use. With the OS interface, initialisation makes groups and
+    does not happen before `apply`. `coupled` and `complete` as in `resctrl.Resctrl`.
     """
 
     def __init__(
@@ -84,10 +84,10 @@ class PqosAllocator:
         self._lock = lock
         self._devices = devices
         self._opened: Pqos | None = None
-        self._made: frozenset[str] = frozenset()  # groups, since the library was initialised
-        self._limits: tuple[L3Allocation, int] | None = None  # and the least ways of a mask
+        self._made: frozenset[str] = frozenset()  # groups after the library's initialisation
+        self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
         self._domains: dict[int, CacheDomain] = {}
-        self._taken: frozenset[int] = frozenset()  # classes others use
+        self._taken: frozenset[int] = frozenset()  # classes of other programs
         self._classes: dict[int, dict[str, ClassMask]] = {}
         self._numbers: dict[int, dict[str, int]] = {}
         self._written: dict[int, tuple[int, int | None]] = {}  # cpu -> (class, when plugged)
@@ -105,7 +105,7 @@ class PqosAllocator:
         if self._interface is Interface.MSR:
             found = self._domains_of_library()
         else:
-            classes = self._fs.info().closids  # libpqos takes them all
+            classes = self._fs.info().closids  # libpqos takes all classes
             found = tuple(
                 dataclasses.replace(domain, classes=classes) for domain in self._resctrl.domains()
             )
@@ -113,9 +113,10 @@ class PqosAllocator:
         return tuple(self._domains[number] for number in sorted(self._domains))
 
     def look(self) -> tuple[CacheDomain, ...]:
-        """Return the cache domains without libpqos, whose lock would keep others out meanwhile.
+        """Return the cache domains without libpqos, whose lock would block other programs.
 
-        The classes of others are not left out, and masks may need more ways than said.
+        The number of classes includes classes of other programs, and masks may need more ways than
+        reported.
         """
         if self._interface is Interface.OS:
             return self.domains()
@@ -168,7 +169,7 @@ class PqosAllocator:
         return self._opened
 
     def _renew_library(self) -> None:
-        """Shut libpqos down when CPUs came or went: it knows those of its start."""
+        """Shut libpqos down if the online CPUs changed: libpqos knows the CPUs of its start."""
         if self._opened is not None:
             known = {core.cpu for core in self._opened.cores}
             if known != self._topology.online():
@@ -177,7 +178,7 @@ class PqosAllocator:
     def _check_alone(self) -> None:
         mounted = (self._fs.root / "schemata").exists()
         owner = lock_holder(self._lock)
-        if owner not in (None, os.getpid()):  # initialising could wait for it for ever
+        if owner not in (None, os.getpid()):  # initialising could wait for the lock for ever
             raise HardwareError(
                 message("pqos-in-use", process=owner, path=str(self._lock)),
                 message("end-or-use-resctrl"),
@@ -188,7 +189,7 @@ class PqosAllocator:
                 message("use-resctrl-or-umount", path=str(self._fs.root)),
             )
         if self._interface is Interface.OS:
-            self._fs.info()  # raises with what to mount
+            self._fs.info()  # the error names the mount command
             foreign = [name for name in self._fs.groups() if name not in self._made]
             if foreign:
                 raise HardwareError(
@@ -200,7 +201,7 @@ class PqosAllocator:
         return self._core(domain).l3cat_id
 
     def _core(self, domain: CacheDomain) -> Core:
-        """Return a CPU of a domain, with libpqos's numbers of that. Raises `DomainOffline`."""
+        """Return a CPU of a domain, with libpqos's ids of the domain. Raises `DomainOffline`."""
         if self._topology.online().isdisjoint(domain.cpus):
             raise DomainOffline(domain.id)
         for core in self._library().cores:
@@ -209,7 +210,7 @@ class PqosAllocator:
         raise HardwareError(message("pqos-without-cpus", domain=domain.id))
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
-        """Read the masks of our classes back; see `api.CacheAllocator`."""
+        """Read back the masks of our classes; see `api.CacheAllocator`."""
         found = limits.find(self.domains(), domain)
         numbers = self._numbers.get(domain)
         if not numbers:
@@ -221,7 +222,7 @@ class PqosAllocator:
         return {name: limits.effective(found, mask) for name, mask in shown.items()}
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
-        """Read the memory bandwidth of our classes back; see `api.CacheAllocator`."""
+        """Read back the memory bandwidth of our classes; see `api.CacheAllocator`."""
         found = limits.find(self.domains(), domain)
         numbers = {name: n for name, n in self._numbers.get(domain, {}).items() if n}
         if found.bandwidth is None or not numbers:
@@ -280,10 +281,10 @@ class PqosAllocator:
     def _limit(
         self, domain: CacheDomain, wanted: Mapping[int, int | None], undo: list[Step]
     ) -> None:
-        """Write the memory bandwidth of classes, None: what class 0 has, which none exceeds.
+        """Write the memory bandwidth of classes; None: the limit of class 0.
 
-        So no CPU loses a limit that somebody gave class 0 by going to a class of ours. A class
-        that is given up gets back what it had.
+        No class exceeds class 0, so that a CPU keeps an operator's limit of class 0 in our classes.
+        A released class gets its original limit.
         """
         library, mba = self._library(), self._core(domain).mba_id
         before = library.bandwidth(mba)
@@ -311,7 +312,7 @@ class PqosAllocator:
         undo.append(lambda: self._put(cpu, was))
 
     def _put(self, cpu: int, number: int) -> None:
-        plugged = self._topology.plugged(cpu)  # before writing: it may go and come meanwhile
+        plugged = self._topology.plugged(cpu)  # before writing: the CPU may go offline meanwhile
         self._library().set_class(cpu, number)
         if number:
             self._written[cpu] = (number, plugged)
@@ -321,7 +322,7 @@ class PqosAllocator:
     # --------------------------------------------------------------- watching and ending
 
     def inspect(self) -> Inspection:
-        """Compare the machine with what we wrote; see `resctrl.Resctrl.inspect`."""
+        """Compare the machine with our last writes; see `resctrl.Resctrl.inspect`."""
         if not self._classes:
             return Inspection()
         self._renew_library()
@@ -357,7 +358,7 @@ class PqosAllocator:
         return Inspection(tuple(foreign), tuple(reasserted))
 
     def _foreign_bandwidth(self, domain: CacheDomain) -> list[Message]:
-        """Tell which limits of ours another program changed."""
+        """Return messages on our limits that another program changed."""
         wrote = {n: one.bandwidth for n, one in self._classes[domain.id].items() if one.bandwidth}
         if not wrote:
             return []
@@ -376,7 +377,7 @@ class PqosAllocator:
         ]
 
     def _wanted(self) -> dict[int, int]:
-        """Return the class of every CPU of ours, online or not."""
+        """Return the class of every CPU in our classes, online or offline."""
         return {
             cpu: self._numbers[domain][name]
             for domain, named in self._classes.items()
@@ -391,7 +392,7 @@ class PqosAllocator:
         return _GROUPS if self._interface is Interface.OS else _REGISTERS
 
     def save(self) -> dict[str, Any]:
-        """Return, as plain JSON values, what `restore` needs."""
+        """Return, as plain JSON values, the settings for `restore`."""
         if self._interface is Interface.OS:
             return {"groups": list(self._fs.groups()), "resctrl": self._resctrl.save()}
         self._renew_library()
@@ -416,9 +417,9 @@ class PqosAllocator:
         }
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
-        """CPUs and sockets keep their registers while they are offline, out of everybody's reach.
+        """Divide the settings: offline CPUs and sockets keep their registers, but out of reach.
 
-        With resctrl beneath, the kernel begins anew with them.
+        With the OS interface, the kernel resets offline CPUs, so all settings are in reach.
         """
         if self._interface is Interface.OS:
             return Reach(saved)
@@ -431,7 +432,7 @@ class PqosAllocator:
         }
         now, later = dict(saved), {}
         for key, names in there.items():
-            had = saved.get(key, {})  # of a release that limited no bandwidth there is none
+            had = saved.get(key, {})  # releases without bandwidth limits saved none
             now[key] = {n: one for n, one in had.items() if n in names}
             later[key] = {n: one for n, one in had.items() if n not in names}
         if not any(later.values()):
@@ -446,7 +447,7 @@ class PqosAllocator:
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Put classes and masks back; return what was done. May be repeated."""
+        """Restore classes, masks and limits; return messages. May be repeated."""
         if "partial" not in saved:
             for memory in (
                 self._classes,
@@ -464,7 +465,7 @@ class PqosAllocator:
         self._renew_library()
         library = self._library()
         found = {int(cpu): number for cpu, number in saved["classes"].items()}
-        if "partial" not in saved:  # who was offline when the host was found was in class 0
+        if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
             found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
         steps: list[Callable[[], Message | None]] = [
             functools.partial(self._put_back_class, cpu, number) for cpu, number in found.items()
@@ -513,7 +514,7 @@ class PqosAllocator:
         return self._resctrl.restore(saved["resctrl"], groups_made(self._fs, saved))
 
     def close(self) -> None:
-        """Shut libpqos down; the hardware stays as it is."""
+        """Shut libpqos down without changing the hardware."""
         if self._opened is not None:
             self._opened.close()
             self._opened = None

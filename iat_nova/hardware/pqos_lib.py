@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""libpqos by ctypes: the few functions that are alike in versions 4 to 7, checked when loaded.
+"""libpqos by ctypes: the few functions that versions 4 to 7 have in common, checked when loaded.
 
-Source: pqos.h of intel-cmt-cat 4.5, 6.0 and 7.1. What differs between them:
+Source: pqos.h of intel-cmt-cat 4.5, 6.0 and 7.1. Differences between the versions:
 
 * ``struct pqos_l3ca`` begins with a ``domain_id`` from version 6 on;
-* ``struct pqos_coreinfo`` grew at its end, so single ones are asked for, never the table;
+* ``struct pqos_coreinfo`` grew at the end, so entries are read one by one, never as a table;
 * ``struct pqos_cap_l3ca``, ``pqos_cap_mba`` and ``pqos_mba`` grew at their ends.
 
-Sizes are compared where structures carry theirs (`mem_size`), and the layouts of ``pqos_l3ca`` and
-``pqos_mba`` are recognised by what the library writes into them. What does not fit is refused;
+Sizes are compared for structures with a size (`mem_size`). The layouts of ``pqos_l3ca`` and
+``pqos_mba`` are recognised by the values that the library writes. Other layouts are refused;
 nothing is guessed.
 """
 
@@ -43,11 +43,11 @@ _RETURN = {
 
 
 class PqosError(HardwareError):
-    """libpqos refused, or is not one we know."""
+    """libpqos refused, or has an unknown version or layout."""
 
 
 class Interface(enum.IntEnum):
-    """How libpqos reaches the hardware (enum pqos_interface)."""
+    """The interface of libpqos to the hardware (enum pqos_interface)."""
 
     MSR = 0
     OS = 1
@@ -66,11 +66,11 @@ class Core:
 class Capability:
     """L3 allocation as libpqos reports it."""
 
-    classes: int  # the least of CAT's and MBA's
+    classes: int  # the smaller number of CAT and MBA
     ways: int
     way_bytes: int
     contention: int
-    bandwidth: BandwidthControl | None = None  # memory bandwidth allocation as well
+    bandwidth: BandwidthControl | None = None  # memory bandwidth allocation, if any
 
 
 class _Config(ctypes.Structure):
@@ -83,7 +83,7 @@ class _Config(ctypes.Structure):
     )
 
 
-class _CapL3ca(ctypes.Structure):  # the part all versions share
+class _CapL3ca(ctypes.Structure):  # the common part of all versions
     _fields_ = (
         ("mem_size", ctypes.c_uint),
         ("num_classes", ctypes.c_uint),
@@ -127,7 +127,7 @@ class _L3ca6(ctypes.Structure):
     )
 
 
-class _CapMba(ctypes.Structure):  # the part all versions share
+class _CapMba(ctypes.Structure):  # the common part of all versions
     _fields_ = (
         ("mem_size", ctypes.c_uint),
         ("num_classes", ctypes.c_uint),
@@ -139,18 +139,18 @@ class _CapMba(ctypes.Structure):  # the part all versions share
     )
 
 
-class _Mba(ctypes.Structure):  # the part all versions share: 12 bytes of them, 16 or 88
+class _Mba(ctypes.Structure):  # the common part of all versions: 12 bytes of 12, 16 or 88
     _fields_ = (("class_id", ctypes.c_uint), ("mb_max", ctypes.c_uint), ("ctrl", ctypes.c_int))
 
 
-_MBA_ROOM = 256  # bytes of one `pqos_mba` at most
+_MBA_ROOM = 256  # maximum bytes of one `pqos_mba`
 _UNLIMITED_AMD = 2048  # eighths of a GB/s
 
 _Layout = type[_L3ca4] | type[_L3ca6]
 
 
 def load(sonames: tuple[str, ...] = SONAMES) -> ctypes.CDLL:
-    """Return the newest libpqos of this host. Raises `PqosError` when there is none."""
+    """Return the newest libpqos of this host. Raises `PqosError` if libpqos is not installed."""
     for name in sonames:
         try:
             return ctypes.CDLL(name)
@@ -160,10 +160,10 @@ def load(sonames: tuple[str, ...] = SONAMES) -> ctypes.CDLL:
 
 
 class Pqos:
-    """An initialised libpqos. One a process; `close` gives the hardware's lock back.
+    """An initialised libpqos, one per process; `close` releases the lock of libpqos.
 
-    `cpus` are the CPUs online. Initialising with the OS interface makes resctrl groups COS1
-    and so on. Raises `PqosError`.
+    `cpus`: the online CPUs. Initialising with the OS interface makes resctrl groups COS1 and so on.
+    Raises `PqosError`.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class Pqos:
             raise
 
     def close(self) -> None:
-        """Shut the library down; masks and associations stay as they are."""
+        """Shut the library down; masks and associations are kept."""
         if self._log >= 0:
             self._library.pqos_fini()
             os.close(self._log)
@@ -209,14 +209,14 @@ class Pqos:
         self._call("pqos_l3ca_set", l3cat_id, len(masks), table, what=what)
 
     def bandwidth(self, mba_id: int) -> dict[int, int]:
-        """Return the memory bandwidth of all classes, by class number, as `capability` has it."""
+        """Return the memory bandwidth of all classes, by class number, in `capability`'s unit."""
         room, count = self._get_mba(mba_id)
         items = (_Mba.from_buffer(room, n * self._mba_size) for n in range(count))
         return {item.class_id: item.mb_max for item in items}
 
     def set_bandwidth(self, mba_id: int, limits: Mapping[int, int]) -> None:
         """Set the memory bandwidth of classes, by class number."""
-        for number, limit in limits.items():  # one at a time: then its size does not matter
+        for number, limit in limits.items():  # one at a time, independent of the structure's size
             wanted, made = (ctypes.create_string_buffer(_MBA_ROOM) for _ in range(2))
             item = _Mba.from_buffer(wanted)
             item.class_id, item.mb_max = number, limit
@@ -224,7 +224,7 @@ class Pqos:
             self._call("pqos_mba_set", mba_id, 1, wanted, made, what=what)
 
     def class_of(self, cpu: int) -> int:
-        """Return the class a CPU is in."""
+        """Return the class of a CPU."""
         number = ctypes.c_uint()
         what = message("pqos-cpu", cpu=cpu)
         self._call("pqos_alloc_assoc_get", cpu, ctypes.byref(number), what=what)
@@ -236,7 +236,7 @@ class Pqos:
         self._call("pqos_alloc_assoc_set", cpu, number, what=what)
 
     def min_ways(self) -> int:
-        """Return the least number of ways a mask may hold."""
+        """Return the minimum number of ways of a mask."""
         bits = ctypes.c_uint()
         self._call("pqos_l3ca_get_min_cbm_bits", ctypes.byref(bits))
         return max(bits.value, 1)
@@ -259,7 +259,7 @@ class Pqos:
         return Core(cpu=cpu, l3cat_id=core[4], mba_id=core[5])
 
     def _recognise(self) -> _Layout:
-        """Find the layout of pqos_l3ca in what the library writes for the first domain."""
+        """Recognise the layout of pqos_l3ca by the library's values for the first domain."""
         first = min(core.l3cat_id for core in self.cores)
         fitting = [layout for layout in (_L3ca4, _L3ca6) if self._fits(first, layout)]
         if len(fitting) != 1:
@@ -268,8 +268,8 @@ class Pqos:
         return fitting[0]
 
     def _fits(self, l3cat_id: int, layout: _Layout) -> bool:
-        # Filled with ones, so that what the library does not write is not a plausible entry. Sized
-        # for the larger layout, so that neither writes beyond it.
+        # Filled with ones, so that unwritten entries are not plausible. Sized for the larger
+        # layout, so that no layout writes beyond the room.
         room = (_L3ca6 * _CLASSES_MAX)()
         ctypes.memset(room, 0xFF, ctypes.sizeof(room))
         table = (layout * _CLASSES_MAX).from_buffer(room)
@@ -285,20 +285,20 @@ class Pqos:
         return list(table[: count.value])
 
     def _recognise_mba(self) -> int:
-        """Find the size of pqos_mba in what the library writes for the first domain."""
+        """Recognise the size of pqos_mba by the library's values for the first domain."""
         room, count = self._get_mba(min(core.mba_id for core in self.cores))
         for size in range(ctypes.sizeof(_Mba), _MBA_ROOM + 1, 4):
             items = [_Mba.from_buffer(room, n * size) for n in range(count)]
             if count > 1 and all(
                 item.class_id == n and item.mb_max <= _UNLIMITED_AMD
-                for n, item in enumerate(items)  # `ctrl` is -1 where that is not known
+                for n, item in enumerate(items)  # `ctrl` is -1 if unknown
             ):
                 return size
         state = message("pqos-mba-unknown")
         raise PqosError(state, message("use-resctrl"))
 
     def _get_mba(self, mba_id: int) -> tuple[ctypes.Array[ctypes.c_char], int]:
-        # Filled with ones, so that what the library does not write is not a plausible entry.
+        # Filled with ones, so that unwritten entries are not plausible.
         room = ctypes.create_string_buffer(_MBA_ROOM * _CLASSES_MAX)
         ctypes.memset(room, 0xFF, ctypes.sizeof(room))
         count = ctypes.c_uint()
@@ -344,14 +344,14 @@ def _capability(address: int) -> Capability:
 
 
 def _bandwidth(mba: _CapMba) -> BandwidthControl | None:
-    """Return how memory bandwidth can be limited.
+    """Return the control of memory bandwidth, or None.
 
-    None where it cannot: with MBA's controller on (``mba_MBps``) the kernel steers it in MB/s, and
-    delays that are not linear are no percentage.
+    With MBA's controller on (``mba_MBps``) the kernel steers bandwidth in MB/s, and delays that are
+    not linear are not a percentage: in both cases bandwidth cannot be limited.
     """
     if mba.ctrl_on > 0:
         return None
-    if not mba.throttle_max:  # AMD, which has neither delays nor percent
+    if not mba.throttle_max:  # AMD has neither delays nor percent
         return BandwidthControl(1, 1, _UNLIMITED_AMD, percent=False)
     if not mba.is_linear or not 0 < mba.throttle_max < 100 or not mba.throttle_step:
         return None

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this host offers, as data: findings with the remedy for what is missing.
+"""The interfaces of this host, as findings with remedies for missing interfaces.
 
-Looking changes nothing: no group is made, no register written; perf events are opened and closed.
+The examination changes nothing: no group is made and no register is written; perf events are opened
+and closed.
 """
 
 from __future__ import annotations
@@ -34,21 +35,21 @@ _OF_GROUPS = ("group-of-libvirt", "group-of-other")
 
 
 class Level(enum.StrEnum):
-    """How a finding bears on the agent's work."""
+    """The effect of a finding on the agent."""
 
     OK = "ok"
-    NOTE = "note"  # works, in part or with care
+    NOTE = "note"  # works in part, or needs care
     MISSING = "missing"  # this interface cannot be used
     OBSERVE = "observe"  # the agent must not write while this holds
     IMPOSSIBLE = "impossible"  # the agent cannot start
-    CHOSEN = "chosen"  # what the agent would take for a role
+    CHOSEN = "chosen"  # the interface that the agent would choose for a role
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
-    """A part of the host, its state, and the remedy; None where nothing needs one or none is known.
+    """A part of the host, its state, and the remedy; None if not needed or unknown.
 
-    `subject` names the part, in `iat-nova doctor -f json` as well.
+    `subject` names the part, also in `iat-nova doctor -f json`.
     """
 
     subject: str
@@ -59,7 +60,7 @@ class Finding:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Roots:
-    """Where the machine's files are; all of them elsewhere in tests."""
+    """The paths of the machine's files; tests use other paths."""
 
     cpus: Path = Path("/sys/devices/system/cpu")
     resctrl: Path = Path("/sys/fs/resctrl")
@@ -74,7 +75,7 @@ class Roots:
 
 
 class Host:
-    """A host's files and registers: one reader of each kind, shared by all interfaces."""
+    """A host's files and registers, with one reader of each kind for all interfaces."""
 
     def __init__(
         self, roots: Roots = Roots(), *, fs: ResctrlFs | None = None, msr: Msr | None = None
@@ -95,15 +96,15 @@ class Host:
 
     @property
     def model(self) -> events.Model | None:
-        """The CPU's event tables, None for one we do not know."""
+        """The CPU's event tables, None for an unknown CPU."""
         return self.cpu_model.known
 
 
 def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) -> list[Finding]:
-    """Look at everything, in the order in which a person would mend it.
+    """Examine all interfaces; return findings in the order of repair.
 
-    `ours` are the groups libpqos made for us, `agent` is the process of an agent that runs: what
-    these hold is not another owner's.
+    `ours`: groups that libpqos made for us. `agent`: PID of a running agent. Resources of these do
+    not count as another owner's.
     """
     found = []
     for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
@@ -115,15 +116,16 @@ def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) 
 
 
 def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[Message, ...]:
-    """Return who else allocates cache now, a message each; cheap enough for every reconcile.
+    """Return a message for each other program that allocates cache now.
 
-    `ours` are the groups libpqos made for us.
+    The check is cheap enough for every reading of the inventory. `ours`: groups that libpqos made
+    for us.
     """
     return reasons(_not_ours([*_resctrl(host), *_pqos(host)], ours), Level.OBSERVE)
 
 
 def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
-    """Leave out what libpqos's OS interface made for us: groups that take every class."""
+    """Leave out groups that libpqos's OS interface made for us, which take every class."""
     made = frozenset(ours)
     if not made:
         return found
@@ -136,7 +138,7 @@ def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
 
 
 def reasons(found: Iterable[Finding], level: Level) -> tuple[Message, ...]:
-    """Return the findings of a level, a message each."""
+    """Return one message for each finding of a level."""
     return tuple(
         message("of-subject", subject=one.subject, state=one.state)
         for one in found
@@ -209,7 +211,7 @@ def _resctrl(host: Host) -> list[Finding]:
 
 
 def _no_resctrl(host: Host) -> Finding:
-    """Tell why resctrl is not there: mount, kernel or CPU."""
+    """Return why resctrl is missing: mount, kernel or CPU."""
     if "resctrl" in text_of(host.roots.proc / "filesystems").split():
         state = message("resctrl-not-mounted")
         remedy = message("mount-resctrl", path=str(host.roots.resctrl))
@@ -222,7 +224,7 @@ def _no_resctrl(host: Host) -> Finding:
 
 
 def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:
-    """Tell which CPUs that are online are in no cache domain."""
+    """Return online CPUs without a cache domain."""
     lost = host.topology.online().difference(*(one.cpus for one in domains))
     if not lost:
         return []
@@ -300,7 +302,7 @@ def _perf(host: Host) -> list[Finding]:
 
 
 def _clusters(host: Host) -> list[Finding]:
-    """Tell of sub-NUMA clustering: several NUMA nodes in one LLC."""
+    """Return a finding on sub-NUMA clustering: several NUMA nodes in one LLC."""
     several = [cache for cache in host.topology.caches() if len(cache.nodes) > 1]
     if not several:
         return []
@@ -328,7 +330,7 @@ def _cha(host: Host) -> list[Finding]:
 
 
 def _fabric(host: Host) -> list[Finding]:
-    """Tell what is known of inbound I/O on a CPU of another maker than Intel."""
+    """Return findings on counters of inbound I/O for CPUs that are not from Intel."""
     found = [Finding("CHA PMUs", Level.MISSING, message("cha-of-intel-only"))]
     if host.model is None:
         return found
@@ -361,10 +363,10 @@ def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
 
 
 def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:
-    """Tell which cores have hyper-threads of different owners: their classes cannot part them.
+    """Return cores whose hyper-threads have different owners: classes cannot separate these.
 
-    `owner` names who has a CPU. Threads share the core's own caches, and the ways of one
-    class are filled through them by the other. One finding for each set of owners.
+    `owner`: owner's name by CPU. Hyper-threads share the core's own caches, through which one
+    owner's lines fill the ways of the other owner's class. One finding per set of owners.
     """
     cores = {topology.siblings(cpu) for cpu in owner}
     split: dict[tuple[str, ...], list[frozenset[int]]] = {}
@@ -384,7 +386,7 @@ def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding
 
 
 def text_of(path: Path) -> str:
-    """Return a setting of the kernel; empty where there is none, or not for us to read."""
+    """Return a setting of the kernel; empty if missing or unreadable."""
     try:
         return path.read_text().strip()
     except OSError:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CAT through resctrl: groups of our own, named ``iat-nova.1`` and so on.
+"""CAT through resctrl: our own groups, named ``iat-nova.1`` and so on.
 
-A group (the kernel's class of service) spans all cache domains, with one mask in each, while our
-classes belong to one domain. So a group serves one class *of every* domain: the number of groups
-is the largest number of classes any domain has, not their sum.
+A group (the kernel's class of service) spans all cache domains, with one mask in each, but our
+classes belong to one domain. So a group serves one class *of every* domain: the number of groups is
+the largest number of classes in any domain, not the sum.
 
-CPUs in no class of ours stay in the default group. It is written only when a class of the
-name `api.DEFAULT_CLASS` is applied, and gets back what it had when that class is given up.
+CPUs without one of our classes stay in the default group. The default group is written only if a
+class named `api.DEFAULT_CLASS` is applied, and is restored when this class is released.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
 
 ReadClassRegister = Callable[[int, int], WayMask]
-"""(CPU, number from 0) -> the word in that mask register of the CPU's package."""
+"""(CPU, number from 0) -> the mask in this mask register of the CPU's package."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Inspection:
-    """What a look at our groups found.
+    """The result of an inspection of our groups.
 
     `foreign`: changes by other programs. `reasserted`: CPUs that had been offline (the kernel then
-    forgets their group) and were restored.
+    forgets their group) and were returned to their group.
     """
 
     foreign: tuple[Message, ...] = ()
@@ -43,11 +43,12 @@ class Inspection:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ResctrlMemory:
-    """What an instance knows of the groups it made; another process can go on with it.
+    """The knowledge of an instance about its groups, with which another process can continue.
 
-    By cache domain: `classes` as requested, `slots` (class -> number of its group), when the CPUs
-    that were `online` had come, masks as `read_back`, the default group's as found (by resource).
-    By group: `cpus`, limits of memory bandwidth by domain. `made`: numbers of the groups.
+    By cache domain: `classes` as requested, `slots` (class -> number of its group), stamps of the
+    CPUs that were `online` (`Topology.plugged`), masks as `read_back`, the default group's original
+    masks (`default_found`, by resource). By group: `cpus`, `limits` of memory bandwidth by domain.
+    `made`: numbers of the groups.
     """
 
     classes: Mapping[int, Mapping[str, ClassMask]]
@@ -65,10 +66,11 @@ class ResctrlMemory:
 class Resctrl(AllReachable):
     """`hardware.api.CacheAllocator` on a mounted resctrl file system.
 
-    `coupled` says that the ways shared with I/O come together (Skylake): resctrl shows what was
-    asked for, the register has more. `read_register` reads the truth where the MSR driver is
-    there and resctrl is mounted with ``-o debug``. `complete` adds to a domain what resctrl does
-    not know (DDIO). What is offline is gone: the kernel begins anew with it.
+    `coupled`: the hardware sets the ways shared with I/O together (Skylake); resctrl shows the
+    requested mask, but the register has more ways. `read_register` reads the effective mask if the
+    MSR driver is loaded and resctrl is mounted with ``-o debug``. `complete` adds properties that
+    resctrl does not know (DDIO) to a domain. Settings of offline CPUs and domains are lost: the
+    kernel resets these.
     """
 
     shape = resctrl_saved.SHAPE
@@ -93,24 +95,24 @@ class Resctrl(AllReachable):
         self._slots: dict[int, dict[str, int]] = {}  # class -> number of its group, by domain
         self._made: set[int] = set()  # numbers of our groups that exist
         self._cpus: dict[int, frozenset[int]] = {}  # of each group, as last written
-        self._plugged: dict[int, int | None] = {}  # of each CPU, when it was written
-        self._online: dict[int, dict[int, int | None]] = {}  # the same of all a domain had then
+        self._plugged: dict[int, int | None] = {}  # of each CPU, at the time of the write
+        self._online: dict[int, dict[int, int | None]] = {}  # likewise of each domain's online CPUs
         self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
-        self._default_found: dict[int, dict[str, WayMask]] = {}  # to be given back, by resource
+        self._default_found: dict[int, dict[str, WayMask]] = {}  # original masks, by resource
         self._lines = GroupLines(fs, _group)
 
     # ------------------------------------------------------------------- what is there
 
     def mounted(self) -> bool:
-        """Whether resctrl is there now."""
+        """Return whether resctrl is mounted now."""
         return (self._fs.root / "schemata").exists()
 
     def domains(self) -> tuple[CacheDomain, ...]:
         """Read the cache domains with their limits.
 
-        `classes` leaves out what foreign groups and devices (io_alloc) hold, `reserved_ways` are
-        those of exclusive and pseudo-locked groups. A CPU seen once stays in its domain
-        while it is offline, and so do the NUMA nodes of its socket.
+        `classes` leaves out classes of foreign groups and of devices (io_alloc). `reserved_ways`:
+        ways of exclusive and pseudo-locked groups. A CPU seen once stays in its domain while
+        offline, and so do the NUMA nodes of its socket.
         """
         info = self._info = self._fs.info()
         exclusive = self._fs.in_use_exclusively(info)
@@ -129,7 +131,7 @@ class Resctrl(AllReachable):
                 cpus=tuple(sorted(cpus)),
                 ways=ways,
                 classes=max(classes, 1),
-                min_ways=max(info.min_cbm_bits, 1),  # AMD takes empty masks; we do not give them
+                min_ways=max(info.min_cbm_bits, 1),  # AMD accepts empty masks; we never write them
                 sparse_masks=info.sparse_masks,
                 coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
                 reserved_ways=exclusive.get(cache.id, WayMask(0)),
@@ -143,21 +145,21 @@ class Resctrl(AllReachable):
         return tuple(self._domains[number] for number in sorted(self._domains))
 
     def remember(self, domains: Iterable[CacheDomain]) -> None:
-        """Know these domains, and no others, as if seen earlier: CPUs of them may be offline."""
+        """Take exactly these domains as seen earlier, also with offline CPUs."""
         self._domains = {domain.id: domain for domain in domains}
 
     def foreign_groups(self) -> tuple[str, ...]:
-        """Return the control groups others made; monitoring groups do not count."""
+        """Return the control groups of other programs, without monitoring groups."""
         return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
 
     def own_groups(self) -> tuple[str, ...]:
-        """Return the control groups that carry our name, by any program; none if unmounted."""
+        """Return the control groups with our name, from any program; empty if unmounted."""
         if not self.mounted():
             return ()
         return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
-        """Read the masks of our classes back; see `api.CacheAllocator`."""
+        """Read back the masks of our classes; see `api.CacheAllocator`."""
         found = limits.find(self._limits(), domain)
         return {
             name: self._effective(found, group, self._masks(group, domain))
@@ -166,7 +168,7 @@ class Resctrl(AllReachable):
         }
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
-        """Read the memory bandwidth of our classes back; see `api.CacheAllocator`."""
+        """Read back the memory bandwidth of our classes; see `api.CacheAllocator`."""
         if limits.find(self._limits(), domain).bandwidth is None:
             return {}
         shown = {
@@ -177,7 +179,7 @@ class Resctrl(AllReachable):
         return {name: limit for name, limit in shown.items() if limit is not None}
 
     def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
-        """Return what the hardware made of a group's masks, which the files show by resource."""
+        """Return the effective mask of a group, given the masks in its files by resource."""
         shown = next(iter(masks.values()))
         number = self._fs.hardware_class(group) if self._read_register else None
         if self._read_register is None or number is None:
@@ -185,7 +187,7 @@ class Resctrl(AllReachable):
         online = self._topology.online() & frozenset(domain.cpus)
         if not online:
             raise DomainOffline(domain.id)
-        # With code and data prioritisation a class has two registers, the first of them for data.
+        # With code and data prioritisation a class has two registers, the first for data.
         return self._read_register(min(online), number * len(masks))
 
     def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
@@ -193,7 +195,7 @@ class Resctrl(AllReachable):
         found = {}
         for resource in self._limits_info().resources:
             masks = self._fs.masks(group, resource)
-            if domain not in masks:  # the kernel leaves out what is offline
+            if domain not in masks:  # the kernel leaves out offline domains
                 raise DomainOffline(domain)
             found[resource] = masks[domain]
         return found
@@ -212,15 +214,15 @@ class Resctrl(AllReachable):
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program exactly these classes; see `api.CacheAllocator`.
 
-        Masks are written before CPUs move, and groups are removed last. When the kernel
-        refuses a step, those before it are undone; when a CPU came or went meanwhile, all
-        is tried once more.
+        Masks are written before CPUs move, and groups are removed last. If the kernel refuses a
+        step, the earlier steps are undone. If a CPU went online or offline meanwhile, all steps are
+        tried once more.
         """
         found = limits.find(self._limits(), domain)
         limits.check_classes(found, classes)
         named = {item.name: item for item in classes}
         slots = limits.numbered(named, self._slots.get(domain, {}))
-        came = self._plugged_in(found)  # before writing: what happens meanwhile is seen later
+        came = self._plugged_in(found)  # before writing: later changes are detected
         watch = CpuWatch(self._topology)
         try:
             self._program(domain, named, slots)
@@ -233,7 +235,7 @@ class Resctrl(AllReachable):
         self._classes[domain], self._slots[domain] = named, slots
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
-        if domain not in self._online:  # else `inspect` keeps it
+        if domain not in self._online:  # otherwise `inspect` keeps the stamps
             self._online[domain] = came
         self._read_back[domain] = self.effective(domain)
         return self._read_back[domain]
@@ -273,7 +275,7 @@ class Resctrl(AllReachable):
         classes: Mapping[int, Mapping[str, ClassMask]],
         slots: Mapping[int, Mapping[str, int]],
     ) -> dict[int, frozenset[int]]:
-        """Return the CPUs, online or not, for every group that some class needs."""
+        """Return the CPUs, online or offline, of every group with a class."""
         cpus: dict[int, frozenset[int]] = {}
         for domain, named in classes.items():
             for name, item in named.items():
@@ -295,10 +297,10 @@ class Resctrl(AllReachable):
                 )
 
     def _add(self, number: int, undo: list[Step]) -> None:
-        """Make a group; it begins with the limits of MB, SMBA and L2 that the default group has.
+        """Make a group with the default group's limits of MB, SMBA and L2.
 
-        Counters that the kernel gives it by itself are given back: they are few, and nobody reads
-        the traffic of a class.
+        Bandwidth counters that the kernel assigns to the new group are released: counters are few,
+        and the traffic of a class is never read.
         """
         self._fs.add(_group(number))
         self._made.add(number)
@@ -307,7 +309,7 @@ class Resctrl(AllReachable):
         self._lines.begin(number)
 
     def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:
-        """Limit the memory bandwidth of groups in a domain, and of no others of ours there."""
+        """Limit the memory bandwidth of these groups in a domain; remove our other limits there."""
         for number in {*self._lines.limited(domain), *wanted} & self._made:
             self._lines.limit(number, domain, wanted.get(number), undo)
 
@@ -328,7 +330,7 @@ class Resctrl(AllReachable):
         undo.append(put_back)
 
     def _alike(self, mask: WayMask) -> dict[str, WayMask]:
-        """Return a class's masks by resource: with CDP code and data get the same."""
+        """Return a class's masks by resource: with CDP, code and data have the same mask."""
         return dict.fromkeys(self._limits_info().resources, mask)
 
     def _set_masks(
@@ -349,7 +351,7 @@ class Resctrl(AllReachable):
             wanted = whole & online
             if self._cpus.get(number, frozenset()) == wanted or number not in self._made:
                 continue
-            # Before writing: a CPU that goes and comes after the write is seen to have done so.
+            # Before writing: then a CPU that goes offline and online after the write is detected.
             plugged = {cpu: self._topology.plugged(cpu) for cpu in wanted}
             self._fs.set_cpus(_group(number), format_cpus(wanted))
             self._cpus = {n: have - wanted for n, have in self._cpus.items()}
@@ -359,11 +361,11 @@ class Resctrl(AllReachable):
     # --------------------------------------------------------------- watching and ending
 
     def inspect(self) -> Inspection:
-        """Compare our groups with what we wrote; put CPUs that came back where they were.
+        """Compare our groups with our last writes; put CPUs that are online again into their group.
 
-        Masks are those in the files and, where they can be read, in the registers. Foreign changes
-        are reported and not undone. A difference counts only if no CPU came or went while it was
-        read: the kernel resets what it is asked of a CPU, or a domain, that was offline. Raises
+        The masks in the files are compared and, if readable, the masks in the registers. Foreign
+        changes are reported and not undone. A difference counts only if no CPU went online or
+        offline during the reading: the kernel resets CPUs and domains that were offline. Raises
         `HardwareError`.
         """
         reasserted: set[int] = set()
@@ -373,7 +375,7 @@ class Resctrl(AllReachable):
             reasserted.update(found.reasserted)
             if not found.foreign or watch.moved() is None:
                 return Inspection(found.foreign, tuple(sorted(reasserted)))
-        return Inspection((), tuple(sorted(reasserted)))  # the next look will tell
+        return Inspection((), tuple(sorted(reasserted)))  # the next inspection decides
 
     def _inspect(self) -> Inspection:
         self._renew_masks()
@@ -401,7 +403,7 @@ class Resctrl(AllReachable):
         return Inspection(tuple(foreign), tuple(sorted(lost | latecomers)))
 
     def _latecomers(self, online: frozenset[int]) -> set[int]:
-        """Return CPUs of our classes that were offline when these were applied."""
+        """Return CPUs of our classes that were offline when the classes were applied."""
         written = frozenset().union(*self._cpus.values())
         wanted = self._wanted_cpus(self._classes, self._slots)
         return set(online & frozenset().union(*wanted.values()) - written)
@@ -412,12 +414,12 @@ class Resctrl(AllReachable):
             self._set_cpus(self._wanted_cpus(self._classes, self._slots))
 
     def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
-        """Return when each CPU of a domain that is online came."""
+        """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
         online = self._topology.online() & frozenset(domain.cpus)
         return {cpu: self._topology.plugged(cpu) for cpu in online}
 
     def _renew_masks(self) -> None:
-        """Write the masks of domains that were offline as a whole: the kernel forgot them."""
+        """Write the masks again that the kernel forgot of domains that were entirely offline."""
         for domain, before in self._online.items():
             now = self._plugged_in(self._domains[domain])
             if not now:
@@ -432,7 +434,7 @@ class Resctrl(AllReachable):
             self._online[domain] = now
 
     def _follow_default(self) -> None:
-        """Give our groups the default group's limits of MB, SMBA and L2 when it gets others."""
+        """Copy changed limits of MB, SMBA and L2 from the default group to our groups."""
         if self._made and self._lines.changed():
             with self._fs.locked():
                 self._lines.follow(filter(self._exists, sorted(self._made)))
@@ -441,7 +443,7 @@ class Resctrl(AllReachable):
         return number == 0 or _group(number) in self._fs.groups()
 
     def _foreign_masks(self) -> list[Message]:
-        """Tell which of our groups are gone, and which masks somebody else wrote."""
+        """Return messages on removed groups of ours, and on masks and limits others changed."""
         present = (DEFAULT_GROUP, *self._fs.groups())
         foreign = [
             message("group-removed", group=_group(number))
@@ -485,7 +487,7 @@ class Resctrl(AllReachable):
 
     @property
     def memory(self) -> ResctrlMemory:
-        """What another process needs to go on with our groups as this one does."""
+        """The knowledge with which another process can continue with our groups."""
         inherited, limits = self._lines.memory
         return ResctrlMemory(
             dict(self._classes),
@@ -501,10 +503,10 @@ class Resctrl(AllReachable):
         )
 
     def adopt(self, memory: ResctrlMemory) -> None:
-        """Go on with the groups that another process of ours left.
+        """Adopt the groups that our previous process left.
 
-        CPUs that were offline meanwhile go back into their groups. Raises `HardwareError` where
-        groups, masks or CPUs are not as they were left: nothing is remembered then.
+        CPUs that were offline meanwhile return to their groups. Raises `HardwareError` if groups,
+        masks or CPUs differ: then nothing is adopted.
         """
         made, have = {_group(number) for number in memory.made}, set(self.own_groups())
         if made != have:
@@ -531,15 +533,15 @@ class Resctrl(AllReachable):
             raise
 
     def save(self) -> dict[str, Any]:
-        """Return, as plain JSON values, what `restore` needs to put everything back."""
+        """Return, as plain JSON values, the settings for `restore`."""
         return resctrl_saved.save(self._fs)
 
     def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[Message, ...]:
-        """Remove our groups, and `others`, and restore what was saved; return what was done.
+        """Remove our groups and `others`, and restore the saved settings; return messages.
 
-        Works on any instance, also of another process, and may be repeated. Where resctrl is no
-        longer mounted there is nothing left of us: unmounting resets every class. Raises
-        `HardwareError` at the end, with all that could not be restored.
+        Works on any instance, also in another process, and may be repeated. If resctrl is not
+        mounted any more, there is nothing to restore: unmounting resets every class. Raises
+        `HardwareError` at the end, with all failures.
         """
         try:
             if not self.mounted():
@@ -549,7 +551,7 @@ class Resctrl(AllReachable):
             self._forget()
 
     def remove_left_over(self) -> tuple[Message, ...]:
-        """Remove groups of ours that no snapshot names; for the host's writer alone."""
+        """Remove our groups without a snapshot; only for the host's writer."""
         return self.restore({"default": {}})
 
     def _forget(self) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resctrl file system: files, groups, limits and what the kernel says when it refuses.
+"""The resctrl file system: files, groups, limits, and the kernel's reasons for refusals.
 
-Source: Linux, Documentation/filesystems/resctrl.rst. All paths begin at one root folder.
+Source: Linux, Documentation/filesystems/resctrl.rst. All paths are below one root folder.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from iat_nova.model.message import as_message
 DEFAULT_ROOT = Path("/sys/fs/resctrl")
 DEFAULT_GROUP = ""
 MOUNTS = Path("/proc/mounts")
-PREFIX = "iat-nova."  # of the names of our groups
+PREFIX = "iat-nova."  # the prefix of our groups' names
 _MONITORS = "mon_groups"
 _ASSIGNMENTS = "mbm_L3_assignments"
 _L3 = frozenset({"L3", "L3CODE", "L3DATA"})
@@ -39,11 +39,11 @@ _REMEDIES = {
     "Out of CLOSIDs": message("remove-groups"),
     "Out of RMIDs": message("remove-monitoring-groups"),
 }
-"""What to do about the kernel's words in ``last_cmd_status``."""
+"""Remedies by the kernel's text in ``last_cmd_status``."""
 
 
 class ResctrlError(HardwareError):
-    """The kernel refused; `code` is the errno, the message has its ``last_cmd_status``."""
+    """The kernel refused; `code` is the errno, the message has ``last_cmd_status``."""
 
     def __init__(
         self, state: Message | str, code: int | None = None, remedy: Message | str | None = None
@@ -53,18 +53,18 @@ class ResctrlError(HardwareError):
 
 
 class Limits(enum.Enum):
-    """Whether memory bandwidth can be limited by class, and if not, why not."""
+    """Whether memory bandwidth can be limited by class, or the reason why not."""
 
     POSSIBLE = enum.auto()
     ABSENT = enum.auto()  # the CPU or the kernel has no memory bandwidth allocation
-    STEERED = enum.auto()  # mounted with mba_MBps: the kernel steers it itself
-    UNREADABLE = enum.auto()  # the kernel shows too little
+    STEERED = enum.auto()  # mounted with mba_MBps: the kernel steers bandwidth itself
+    UNREADABLE = enum.auto()  # a file of the kernel is missing or invalid
 
 
 class Bandwidth(NamedTuple):
-    """How memory bandwidth can be limited; `control` is None where it cannot.
+    """The control of memory bandwidth; `control` is None if bandwidth cannot be limited.
 
-    `how` says how, or why not.
+    `how`: the message on the kind of limits, or on the reason why not.
     """
 
     control: BandwidthControl | None
@@ -73,16 +73,16 @@ class Bandwidth(NamedTuple):
 
 
 Assignment = tuple[str, int]
-"""What a counter of memory bandwidth counts of its group: an event, in a cache domain."""
+"""The assignment of a bandwidth counter: an event of the group, in a cache domain."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Info:
-    """What the folder ``info`` says of L3 allocation.
+    """The limits of L3 allocation in the folder ``info``.
 
     `resources` is ``L3`` alone, or ``L3CODE`` and ``L3DATA`` with code and data prioritisation:
-    both then get the same mask. `closids` is the least over all resources, as the kernel hands
-    out only so many groups (MBA often has fewer than CAT).
+    both then get the same mask. `closids` is the minimum over all resources, which limits the
+    number of groups (MBA often has fewer than CAT).
     """
 
     resources: tuple[str, ...]
@@ -97,7 +97,7 @@ class Info:
 class ResctrlFs:
     """A mounted resctrl file system. Paths are relative to `root`; "" is the default group.
 
-    `mounts` is where the kernel shows how it is mounted.
+    `mounts`: the kernel's file with the mount options.
     """
 
     def __init__(self, root: Path = DEFAULT_ROOT, mounts: Path = MOUNTS) -> None:
@@ -111,7 +111,7 @@ class ResctrlFs:
         return (self.root / name).read_text()
 
     def write(self, name: str, text: str) -> None:
-        """Write a file with one system call, as the kernel wants it. Raises `OSError`."""
+        """Write a file with one system call, as the kernel requires. Raises `OSError`."""
         fd = os.open(self.root / name, os.O_WRONLY | os.O_TRUNC | os.O_CLOEXEC)
         try:
             os.write(fd, text.encode())
@@ -129,7 +129,7 @@ class ResctrlFs:
     # ------------------------------------------------------------------- what is there
 
     def info(self) -> Info:
-        """Read the limits. Raises `HardwareError` where L3 allocation is not offered."""
+        """Read the limits. Raises `HardwareError` without L3 allocation."""
         if (self.root / "info/L3CODE").is_dir():
             resources: tuple[str, ...] = ("L3CODE", "L3DATA")
         elif (self.root / "info/L3").is_dir():
@@ -151,7 +151,7 @@ class ResctrlFs:
         )
 
     def _no_allocation(self) -> HardwareError:
-        """Return the refusal without L3 allocation: why, and what to do."""
+        """Return the error of a host without L3 allocation, with reason and remedy."""
         if (self.root / "info").is_dir():
             has = tuple(self._folders("info"))
             return HardwareError(
@@ -164,11 +164,11 @@ class ResctrlFs:
         )
 
     def groups(self) -> tuple[str, ...]:
-        """Return the names of all control groups beside the default one."""
+        """Return the names of all control groups except the default group."""
         return tuple(name for name in self._folders("") if name not in _NOT_GROUPS)
 
     def _folders(self, folder: str) -> list[str]:
-        """Return the names of the folders in one. Raises `HardwareError`: none is there now."""
+        """Return the names of a folder's subfolders. Raises `HardwareError` if unreadable."""
         path = self.root / folder
         try:
             return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
@@ -176,7 +176,7 @@ class ResctrlFs:
             raise HardwareError(unusable(path, error)) from error
 
     def masks(self, group: str, resource: str) -> Mapping[int, WayMask]:
-        """Return a group's masks by domain, as its ``schemata`` has them."""
+        """Return a group's masks by domain, from ``schemata``."""
         for line in self._get(_in(group, "schemata")).splitlines():
             name, _, values = line.strip().partition(":")
             if name == resource:
@@ -185,7 +185,7 @@ class ResctrlFs:
         raise HardwareError(message("schemata-line-absent", path=path, resource=resource))
 
     def other_lines(self, group: str) -> Mapping[str, str]:
-        """Return a group's limits of anything but L3 (MB, SMBA, L2), as ``schemata`` has them."""
+        """Return a group's limits of resources other than L3 (MB, SMBA, L2), from ``schemata``."""
         lines = (line.partition(":") for line in self._get(_in(group, "schemata")).splitlines())
         return {
             name.strip(): values.replace(" ", "")
@@ -194,10 +194,11 @@ class ResctrlFs:
         }
 
     def bandwidth_control(self) -> Bandwidth:
-        """Return how memory bandwidth can be limited, or why not.
+        """Return the control of memory bandwidth, or the reason why not.
 
-        Mounted with ``mba_MBps`` the kernel takes MB/s and steers by itself: we then keep off. Nor
-        are limits set where the kernel shows too little of them: masks need none of this.
+        With the mount option ``mba_MBps`` the kernel steers bandwidth in MB/s: then we set no
+        limits. We also set no limits if a file of the kernel is missing or invalid; masks do not
+        depend on these files.
         """
         if not (self.root / "info" / _BANDWIDTH).is_dir():
             return Bandwidth(None, message("mba-absent"), Limits.ABSENT)
@@ -233,7 +234,7 @@ class ResctrlFs:
         return frozenset().union(*found)
 
     def bandwidth(self, group: str) -> Mapping[int, int]:
-        """Return a group's memory bandwidth by domain, as its ``schemata`` has it."""
+        """Return a group's memory bandwidth by domain, from ``schemata``."""
         return parse_limits(self.other_lines(group).get(_BANDWIDTH, ""))
 
     def monitor(self, name: str, group: str = DEFAULT_GROUP) -> str:
@@ -245,7 +246,7 @@ class ResctrlFs:
         folder = self.root / _in(group, _MONITORS)
         try:
             names = sorted(entry.name for entry in os.scandir(folder))
-        except FileNotFoundError:  # the CPU, or the kernel, does not monitor
+        except FileNotFoundError:  # the CPU or the kernel has no monitoring
             return {}
         except OSError as error:
             raise HardwareError(unusable(folder, error)) from error
@@ -253,9 +254,9 @@ class ResctrlFs:
         return {name: parse_cpus(text) for name, text in lists.items()}  # empty: just removed
 
     def assignments(self, group: str) -> frozenset[Assignment] | None:
-        """Return what a group's counters of memory bandwidth count.
+        """Return the assignments of a group's bandwidth counters.
 
-        None where the kernel assigns no counters to groups (before Linux 6.18, another mode).
+        None if the kernel assigns no counters to groups (before Linux 6.18, or in another mode).
         """
         text = self._get(_in(group, _ASSIGNMENTS), "")
         lines = (line.strip().partition(":") for line in text.splitlines())
@@ -268,9 +269,9 @@ class ResctrlFs:
         return found if states else None
 
     def in_use_exclusively(self, info: Info) -> Mapping[int, WayMask]:
-        """Return the ways exclusive and pseudo-locked groups hold, by domain.
+        """Return the ways of exclusive and pseudo-locked groups, by domain.
 
-        ``bit_usage`` has one letter a way, the highest way first: E exclusive, P pseudo-locked.
+        ``bit_usage`` has one letter per way, highest way first: E exclusive, P pseudo-locked.
         """
         text = self._get(f"info/{info.resources[0]}/bit_usage", "")
         usage = {}
@@ -281,7 +282,7 @@ class ResctrlFs:
         return usage
 
     def cpus_list(self, group: str) -> str:
-        """Return a group's CPUs as the kernel lists them."""
+        """Return a group's CPUs in the kernel's list format."""
         return self._get(_in(group, "cpus_list"))
 
     def mode(self, group: str) -> str:
@@ -289,7 +290,7 @@ class ResctrlFs:
         return self._get(_in(group, "mode"), "shareable")
 
     def hardware_class(self, group: str) -> int | None:
-        """Return the class number the CPU uses for a group.
+        """Return the hardware's class number of a group.
 
         None unless mounted with ``-o debug`` (Linux 6.7).
         """
@@ -317,7 +318,7 @@ class ResctrlFs:
         self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
 
     def set_other_lines(self, group: str, lines: Mapping[str, str]) -> None:
-        """Give a group these limits where it has others."""
+        """Write the limits of a group that differ from these limits."""
         now = self.other_lines(group)
         new = {name: values for name, values in lines.items() if now.get(name, values) != values}
         if new:
@@ -325,14 +326,14 @@ class ResctrlFs:
             self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
 
     def set_cpus(self, group: str, cpus: str) -> None:
-        """Give a group these CPUs; those it loses go to the default group."""
+        """Set a group's CPUs; CPUs removed from the group go to the default group."""
         self._do(_in(group, "cpus_list"), cpus, lambda name: self.write(name, f"{cpus}\n"))
 
     def assign(self, group: str, wanted: Iterable[Assignment]) -> None:
-        """Have a group's counters of memory bandwidth count this and nothing else.
+        """Set a group's assignments of bandwidth counters to exactly these.
 
-        Nothing is done where the kernel assigns none. Raises `ResctrlError`, of the code ENOSPC
-        where a cache domain has too few left.
+        Does nothing if the kernel assigns no counters. Raises `ResctrlError`, with the code ENOSPC
+        if a cache domain has too few free counters.
         """
         have, want = self.assignments(group), frozenset(wanted)
         if have is None or have == want:
@@ -351,7 +352,7 @@ class ResctrlFs:
         self._do(group, "rmdir", self.rmdir)
 
     def put(self, name: str, text: str) -> None:
-        """Write any file, with the kernel's words in the error."""
+        """Write any file; an error includes the kernel's reason."""
         self._do(name, text, lambda name: self.write(name, f"{text}\n"))
 
     def _do(self, name: str, what: str, action: Callable[[str], None]) -> None:
@@ -373,9 +374,9 @@ class ResctrlFs:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the lock that resctrl.rst asks programs to share: flock on the root folder.
+        """Hold the common lock of resctrl.rst: flock on the root folder.
 
-        Raises `HardwareError` when somebody keeps it for more than two seconds.
+        Raises `HardwareError` if another program keeps the lock for more than two seconds.
         """
         try:
             fd = os.open(self.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What our groups of resctrl have beside masks of L3: the default group's lines, and our limits.
+"""The lines of our resctrl groups other than L3: the default group's lines, and our limits.
 
-MB, SMBA and L2 of a group are those of the default group, so that an operator's limits hold for
-every CPU. A limit of memory bandwidth of ours comes on top: the lower of the two is written. The
-default group's own lines are never written.
+MB, SMBA and L2 of our groups are copies from the default group, so that an operator's limits apply
+to every CPU. If we limit a group's memory bandwidth, the lower limit is written. The default
+group's own lines are never written.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from iat_nova.model import Message, message
 
 
 class GroupLines:
-    """Writes these lines. Groups go by their number; `name` gives the name of one."""
+    """The other lines of our groups. Groups have numbers; `name` returns a group's name."""
 
     def __init__(self, fs: ResctrlFs, name: Callable[[int], str]) -> None:
         self._fs = fs
         self._name = name
-        self._inherited: Mapping[str, str] | None = None  # what our groups took
-        self._limits: dict[int, dict[int, int]] = {}  # ours alone: by group, by domain
+        self._inherited: Mapping[str, str] | None = None  # lines copied to our groups
+        self._limits: dict[int, dict[int, int]] = {}  # our limits, by group, by domain
 
     def begin(self, number: int) -> None:
         """Give a new group the default group's lines."""
@@ -32,9 +32,9 @@ class GroupLines:
         self._fs.set_other_lines(self._name(number), self._inherited)
 
     def limit(self, number: int, domain: int, limit: int | None, undo: list[Step]) -> None:
-        """Have a group's memory bandwidth limited in a domain, None: by the default group alone.
+        """Limit a group's memory bandwidth in a domain; None: by the default group's limit alone.
 
-        Nothing is written where that is so.
+        An unchanged limit is not written.
         """
         before = self._limits.get(number, {}).get(domain)
         if before != limit:
@@ -42,7 +42,7 @@ class GroupLines:
             undo.append(lambda: self._put(number, domain, before))
 
     def limited(self, domain: int) -> tuple[int, ...]:
-        """Return the groups that we limited in a domain."""
+        """Return the groups with a limit of ours in a domain."""
         return tuple(number for number, limits in self._limits.items() if domain in limits)
 
     def _put(self, number: int, domain: int, limit: int | None) -> None:
@@ -54,22 +54,22 @@ class GroupLines:
         self._limits[number] = left
 
     def _merged(self, limits: Mapping[int, int]) -> dict[int, int]:
-        """Return what a group with these limits has: in no domain more than the default group."""
+        """Return a group's effective limits by domain: never above the default group's limit."""
         shown = parse_limits((self._inherited or {}).get("MB", ""))
         return {domain: min(most, limits.get(domain, most)) for domain, most in shown.items()}
 
     def renew(self, domain: int, number: int) -> None:
-        """Write a limit again that the kernel forgot, as its domain was offline."""
+        """Write a limit again that the kernel forgot while the domain was offline."""
         limit = self._limits.get(number, {}).get(domain)
         if limit is not None:
             self._put(number, domain, limit)
 
     def changed(self) -> bool:
-        """Whether the default group has other lines than our groups took."""
+        """Return whether the default group's lines differ from the lines of our groups."""
         return self._fs.other_lines(DEFAULT_GROUP) != self._inherited
 
     def follow(self, numbers: Iterable[int]) -> None:
-        """Give our groups what the default group has by now, with our limits."""
+        """Copy the default group's present lines to our groups, with our limits."""
         self._inherited = self._fs.other_lines(DEFAULT_GROUP)
         for number in numbers:
             lines = dict(self._inherited)
@@ -79,7 +79,7 @@ class GroupLines:
             self._fs.set_other_lines(self._name(number), lines)
 
     def foreign(self, numbers: Iterable[int]) -> list[Message]:
-        """Tell which limits of ours another program changed."""
+        """Return messages on our limits that another program changed."""
         told: list[Message] = []
         for number in numbers:
             limits = self._limits.get(number, {})
@@ -100,17 +100,17 @@ class GroupLines:
 
     @property
     def memory(self) -> tuple[Mapping[str, str] | None, Mapping[int, Mapping[int, int]]]:
-        """What our groups took of the default group, and our limits by group and domain."""
+        """The lines copied from the default group, and our limits by group and domain."""
         return self._inherited, {number: dict(one) for number, one in self._limits.items()}
 
     def adopt(
         self, inherited: Mapping[str, str] | None, limits: Mapping[int, Mapping[int, int]]
     ) -> None:
-        """Go on with groups of which another process remembered this."""
+        """Continue with the groups and limits of our previous process."""
         self._inherited = inherited
         self._limits = {number: dict(one) for number, one in limits.items()}
 
     def forget(self) -> None:
-        """Begin anew: there are no groups of ours."""
+        """Forget all groups and limits."""
         self._inherited = None
         self._limits.clear()

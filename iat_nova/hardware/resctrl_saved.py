@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What of a mounted resctrl is saved before the first write, and how it is restored.
+"""The settings of resctrl that are saved before the first write, and their restore.
 
-The default group's L3 masks, and the CPUs of monitoring groups beneath it: the kernel takes a CPU
-out of these when it goes to another control group, and does not give it back. Other lines of
-``schemata`` (MB, SMBA, L2) are never written in a group that is not ours, and those of ours go with
-their group.
+The saved settings are the default group's L3 masks, and the CPUs of monitoring groups beneath the
+default group. The kernel removes a CPU from its monitoring group when the CPU goes to another
+control group, and does not return the CPU. Other lines of ``schemata`` (MB, SMBA, L2) are never
+written in foreign groups, and our groups' lines vanish with the groups.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SHAPE = record(
 
 
 def save(fs: ResctrlFs) -> dict[str, Any]:
-    """Return, as plain JSON values, what `restore` needs."""
+    """Return, as plain JSON values, the settings for `restore`."""
     masks = {name: fs.masks(DEFAULT_GROUP, name) for name in fs.info().resources}
     return {
         "default": {
@@ -43,9 +43,9 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
 
 
 def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[Message, ...]:
-    """Remove our groups and restore what was saved; return what was done. May be repeated.
+    """Remove our groups and restore the saved settings; return messages. May be repeated.
 
-    Raises `HardwareError` at the end, with all that could not be restored.
+    Raises `HardwareError` at the end, with all failures.
     """
     resources = fs.info().resources
     monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))
@@ -73,16 +73,17 @@ def _remove(fs: ResctrlFs, name: str) -> Message:
 
 def _put_back_mask(fs: ResctrlFs, resource: str, domain: int, mask: WayMask) -> Message | None:
     now = fs.masks(DEFAULT_GROUP, resource)
-    if now.get(domain, mask) == mask:  # or it is offline: the kernel begins anew with it
+    if now.get(domain, mask) == mask:  # or the domain is offline: the kernel resets the domain
         return None
     fs.set_masks(DEFAULT_GROUP, domain, {resource: mask})
     return message("default-mask-restored", resource=resource, domain=domain, mask=mask)
 
 
 def _put_back_monitor(fs: ResctrlFs, name: str, found: frozenset[int]) -> Message | None:
-    """Give a monitoring group the CPUs it has lost.
+    """Return lost CPUs to a monitoring group.
 
-    Not those that another group monitors by now, and none when its owner added others since.
+    CPUs that another group monitors now are not returned. If the group's owner has added other
+    CPUs, the group is not changed.
     """
     monitors = fs.monitors()
     now = monitors.get(name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking back what was done: all of it, also where one step is refused."""
+"""Undo of changes: every step is undone, even if another step is refused."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from iat_nova.model import Message, message
 _Item = TypeVar("_Item")
 
 Step = Callable[[], None]
-"""Takes one change back. Raises `HardwareError`."""
+"""A function that undoes one change. Raises `HardwareError`."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reach:
-    """Saved settings, parted into those that can be restored `now` and `later`; None: nothing.
+    """Saved settings, divided into settings to restore `now` and `later`; None: no settings.
 
-    `places` names the later ones, each with the reason why it is out of reach.
+    `places`: messages on the later settings, with the reasons why these are out of reach.
     """
 
     now: Any
@@ -31,28 +31,28 @@ class Reach:
 
 
 class Restorable(Protocol):
-    """A part of the hardware that the snapshot saves and puts back."""
+    """A part of the hardware that the snapshot saves and restores."""
 
     @property
     def shape(self) -> Shape:
-        """What must hold of what `save` returned before it is used."""
+        """The schema that a saved value must satisfy before use."""
 
     def save(self) -> Any:
-        """Return, as plain JSON values, what `restore` needs."""
+        """Return, as plain JSON values, the settings for `restore`."""
 
     def reachable(self, saved: Any) -> Reach:
-        """Part what was saved by whether it can be restored now."""
+        """Divide saved settings by whether these can be restored now."""
 
     def restore(self, saved: Any) -> tuple[Message, ...]:
-        """Put everything back and tell what was done; nothing when it is back already.
+        """Restore all settings; return a message for each changed setting.
 
-        Every setting is read first, and written only if it differs. So a second call reads back
-        what the first one wrote, and returns the settings that did not stay.
+        Every setting is read first, and written only if different. So a second call verifies the
+        first call, and returns messages on settings that did not keep the restored value.
         """
 
 
 class AllReachable:
-    """A part whose settings are always in reach, or gone for good, also while CPUs are offline."""
+    """A part whose settings are always in reach, or lost while CPUs are offline."""
 
     def reachable(self, saved: Any) -> Reach:
         """See `Restorable`."""
@@ -61,9 +61,9 @@ class AllReachable:
 
 @contextlib.contextmanager
 def undoing() -> Iterator[list[Step]]:
-    """Collect the steps that undo what is done inside; take them, the latest first, if it fails.
+    """Collect undo steps of the changes in this context; after an error, run the latest first.
 
-    The error goes on, and names what could not be undone.
+    The error is raised again, with the failures of undo steps.
     """
     steps: list[Step] = []
     try:
@@ -86,7 +86,7 @@ def undoing() -> Iterator[list[Step]]:
 def put_all_back(
     items: Iterable[_Item], put_back: Callable[[_Item], Message | None]
 ) -> tuple[Message, ...]:
-    """Put every item back, also after one was refused; return what `put_back` says it did.
+    """Restore every item, also after a refusal; return the messages of `put_back`.
 
     Raises one `HardwareError` with every refusal.
     """

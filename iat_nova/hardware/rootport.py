@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DDIO off for single PCIe root ports: what their devices write goes to memory, not into the LLC.
+"""DDIO off for single PCIe root ports: their devices write to memory, not into the LLC.
 
 Register ``perfctrlsts_0`` of the root port, PCI configuration space 0x180 (Skylake and Cascade
-Lake servers; Ice Lake ignores it): bit 7 Use_Allocating_Flow_Wr = 0 and bit 3 NoSnoopOpWrEn = 1
-switch it off. Beyond the first 64 bytes the kernel shows and takes configuration space only with
-CAP_SYS_ADMIN (drivers/pci/pci-sysfs.c): without it a read ends early. The unit's
-ProtectKernelTunables has /sys read-only besides.
+Lake servers; Ice Lake ignores the bits): bit 7 Use_Allocating_Flow_Wr = 0 and bit 3
+NoSnoopOpWrEn = 1 switch DDIO off. Beyond the first 64 bytes the kernel allows access to
+configuration space only with CAP_SYS_ADMIN (drivers/pci/pci-sysfs.c): without this capability a
+read ends early. In addition, the unit's ProtectKernelTunables makes /sys read-only.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEVICES = Path("/sys/bus/pci/devices")
 PERFCTRLSTS_0 = 0x180
 _ALLOCATING, _NO_SNOOP = 1 << 7, 1 << 3
 _BITS = _ALLOCATING | _NO_SNOOP
-_SETTINGS = (0, _NO_SNOOP, _ALLOCATING, _BITS)  # what a register may have in the two bits
+_SETTINGS = (0, _NO_SNOOP, _ALLOCATING, _BITS)  # possible values of the two bits
 _DWORD = struct.Struct("<I")
 _PCI_EXPRESS, _ROOT_PORT = 0x10, 4  # capability; device/port type, bits 7..4 of its flags
 _ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -38,9 +38,9 @@ _RIGHT = message("give-port-right")
 class RootPorts:
     """The root ports of an operator's lists, by PCI address such as ``0000:3a:00.0``.
 
-    DDIO is off at `ports` as long as the agent enforces; at `switchable` ones a strategy decides.
-    The snapshot saves and restores them. Only the two bits are ever changed. A port that was
-    removed in sysfs keeps its register: the bits are restored when a rescan has found it again.
+    DDIO is off at `ports` as long as the agent enforces; at `switchable` ports a strategy decides.
+    The snapshot saves and restores the ports. Only the two bits are ever changed. A port that was
+    removed in sysfs keeps its register: the bits are restored after a rescan has found the port.
     """
 
     shape = mapping(text(_ADDRESS.pattern, "a PCI address"), one_of(_SETTINGS))
@@ -55,13 +55,13 @@ class RootPorts:
         self._switchable = tuple(switchable)
         self._devices = devices
         self._is_off = False
-        self._found: dict[str, int] = {}  # the two bits of switchable ports before we wrote them
+        self._found: dict[str, int] = {}  # the two bits of switchable ports before our first write
         self._written: dict[str, int] = {}
-        self._of: dict[int, tuple[str, ...]] = {}  # switchable ones, by cache domain
+        self._of: dict[int, tuple[str, ...]] = {}  # switchable ports, by cache domain
         self._saved: frozenset[str] = frozenset()
 
     def described(self) -> Message:
-        """Say what becomes of which port."""
+        """Return the message on ports with DDIO off and on switchable ports."""
         off = (message("ports-off", ports=self._ports),) if self._ports else ()
         switchable = (
             (message("ports-switchable", ports=self._switchable),) if self._switchable else ()
@@ -70,7 +70,7 @@ class RootPorts:
         return message("several", causes=ports) if ports else message("ports-unnamed")
 
     def check(self) -> None:
-        """Raise `HardwareError` unless every port is a root port whose register can be read."""
+        """Raise `HardwareError` unless every port is a root port with a readable register."""
         for port in (*self._ports, *self._switchable):
             if not self._is_root_port(port):
                 raise HardwareError(
@@ -89,11 +89,11 @@ class RootPorts:
         self._is_off = True
 
     def assign(self, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
-        """Return the domains with the switchable ports of each: that whose CPUs are local to it.
+        """Return the domains with their switchable ports: a port belongs to its local CPUs' domain.
 
-        The kernel names local CPUs that are online: without any, the NUMA node decides. A port of
-        which the kernel does not know where it is belongs to the first domain. One that is plugged
-        out, or whose domain has never been online, belongs to none. Raises `HardwareError`.
+        The kernel lists local CPUs that are online; without any, the NUMA node decides. A port
+        without a known location belongs to the first domain. A port that is unplugged, or whose
+        domain has never been online, belongs to no domain. Raises `HardwareError`.
         """
         left = [(self._port(name), self._local_cpus(name)) for name in self._there()]
         nodes = {port.address: self._node(port.address) for port, _ in left}
@@ -111,9 +111,9 @@ class RootPorts:
         return tuple(found)
 
     def switch(self, domain: int, off: Iterable[str]) -> None:
-        """Have DDIO off at these ports of a domain, as it was found at its others.
+        """Switch DDIO off at these ports of a domain; restore the bits of its other ports.
 
-        A port that was plugged in after `save` is not touched: nobody could restore it.
+        A port that was plugged in after `save` is not changed, because it could not be restored.
         """
         wanted = frozenset(off)
         ours = (port for port in self._of.get(domain, ()) if port in self._saved)
@@ -125,7 +125,7 @@ class RootPorts:
                 self._written[port] = bits
 
     def inspect(self) -> tuple[Message, ...]:
-        """Tell where another program moved the two bits since we did. Raises `HardwareError`."""
+        """Return messages on ports whose bits another program changed. Raises `HardwareError`."""
         ours = filter(self._is_there, self._written)
         found = ((port, self._read(port) & _BITS) for port in ours)
         return tuple(
@@ -141,7 +141,7 @@ class RootPorts:
         return found
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
-        """A port that was removed in sysfs keeps its register, and nobody can reach it then."""
+        """Divide the ports: a port removed in sysfs keeps its register, but out of reach."""
         later = {port: bits for port, bits in saved.items() if not self._is_there(port)}
         return Reach(
             {port: bits for port, bits in saved.items() if port not in later} or None,
@@ -150,9 +150,9 @@ class RootPorts:
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Put the two bits back; return what was done. May be repeated.
+        """Restore the two bits of each port; return messages. May be repeated.
 
-        A device that turns out not to be a root port is refused, and not written to.
+        A device that is not a root port is refused and not written.
         """
         self._is_off = self._is_off and saved.keys().isdisjoint(self._ports)
         for port in saved:
@@ -173,7 +173,7 @@ class RootPorts:
         return tuple(filter(self._is_there, self._switchable))
 
     def _port(self, name: str) -> DcaPort:
-        """Read which devices lie below a port: folders of its own in sysfs, and of theirs."""
+        """Return a port with the devices below: subfolders in sysfs at any depth."""
         return DcaPort(name, tuple(sorted(_below((self._devices / name).resolve()))))
 
     def _local_cpus(self, name: str) -> frozenset[int]:
@@ -184,7 +184,7 @@ class RootPorts:
             raise HardwareError(unusable(path, error)) from error
 
     def _node(self, name: str) -> int | None:
-        """Return a port's NUMA node, None where the kernel knows of none."""
+        """Return a port's NUMA node, None if the kernel knows none."""
         try:
             node = int((self._devices / name / "numa_node").read_text())
         except (OSError, ValueError):
@@ -192,11 +192,11 @@ class RootPorts:
         return node if node >= 0 else None
 
     def _is_there(self, port: str) -> bool:
-        """Tell whether a port is still plugged in: its register goes with it."""
+        """Tell whether a port is present in sysfs."""
         return (self._devices / port).exists()
 
     def _set(self, port: str, bits: int) -> bool:
-        """Set the two bits; tell whether they differed. What was written is read back."""
+        """Set the two bits and read back; return whether the bits differed before."""
         before = self._read(port)
         if before & _BITS == bits:
             return False
@@ -236,7 +236,7 @@ class RootPorts:
             raise HardwareError(unusable(path, error)) from error
 
     def _is_root_port(self, port: str) -> bool:
-        """Look for the PCI Express capability of a root port (PCIe base specification, 7.5.3)."""
+        """Check for the PCI Express capability of a root port (PCIe base specification, 7.5.3)."""
         config = self._config(port)
         if len(config) < 64 or config[:2] != b"\x86\x80":
             return False

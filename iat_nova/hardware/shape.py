@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What plain JSON values must look like before anything is done with them, as JSON Schema.
+"""JSON Schemas that plain JSON values must satisfy before use.
 
-A snapshot is applied to a production host's registers: every value in it is looked at first.
+A snapshot is applied to a production host's registers: every value in the snapshot is checked
+first.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ import jsonschema
 from iat_nova.common.untrusted import shortened
 
 Shape = Mapping[str, Any]
-"""A JSON Schema; its ``title`` says in words what is expected."""
+"""A JSON Schema; ``title`` describes the expected value."""
 
-_MOST_SHOWN = 120  # characters of what is wrong
+_MOST_SHOWN = 120  # characters of an error
 
 
 def text(pattern: str, expected: str) -> Shape:
-    """Return the shape of a text that matches a pattern as a whole."""
+    """Return the shape of a text that fully matches a pattern."""
     return {"type": "string", "pattern": rf"\A(?:{pattern})\Z", "title": expected}
 
 
@@ -32,13 +33,13 @@ def whole(least: int, most: int) -> Shape:
 
 
 def one_of(values: Sequence[int]) -> Shape:
-    """Return the shape of a whole number that is one of these."""
+    """Return the shape of a whole number among these values."""
     title = f"one of {', '.join(map(str, values))}"
     return {"type": "integer", "enum": list(values), "title": title}
 
 
 def record(needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
-    """Return the shape of an object with these keys, no others, some of which may be missing."""
+    """Return the shape of an object with the needed keys, optional keys, and no further keys."""
     return {
         "type": "object",
         "properties": {**needed, **(optional or {})},
@@ -48,17 +49,17 @@ def record(needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = N
 
 
 def mapping(key: Shape, value: Shape) -> Shape:
-    """Return the shape of an object whose keys and values are all alike."""
+    """Return the shape of an object with one shape for all keys and one for all values."""
     return {"type": "object", "propertyNames": key, "additionalProperties": value}
 
 
 def listing(item: Shape) -> Shape:
-    """Return the shape of an array whose items are all alike."""
+    """Return the shape of an array with one shape for all items."""
     return {"type": "array", "items": item}
 
 
 def row(*items: Shape) -> Shape:
-    """Return the shape of an array with one item for each of these."""
+    """Return the shape of an array with exactly one item per given shape."""
     count = len(items)
     return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 
@@ -66,14 +67,14 @@ def row(*items: Shape) -> Shape:
 @functools.cache
 def _validators() -> Any:
     standard = jsonschema.Draft202012Validator
-    # JSON Schema takes 1.0 for a whole number; Python takes True for one.
+    # JSON Schema accepts 1.0 as a whole number; Python accepts True.
     checker = standard.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
     extend: Any = jsonschema.validators.extend
     return extend(standard, type_checker=checker)
 
 
 def check(shape: Shape, value: Any) -> None:
-    """Raise `ValueError`, which names the place in a value and what was expected there."""
+    """Raise `ValueError` with path and expected value, unless the value satisfies the shape."""
     for error in _validators()(shape).iter_errors(value):
         place = "".join(f"{step}: " for step in error.absolute_path)
         expected = error.schema.get("title")

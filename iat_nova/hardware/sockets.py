@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How many sockets a host has, whether their CPUs are online or not: from the firmware's table.
+"""The number of a host's sockets, with CPUs online or offline, from the firmware's table.
 
 The kernel removes a CPU's topology and caches from sysfs while the CPU is offline. SMBIOS names
 every socket. Source: DMTF DSP0134 (SMBIOS), "Processor Information (Type 4)".
@@ -15,7 +15,7 @@ from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain
 
 TABLE = Path("/sys/firmware/dmi/tables/DMI")
-MOST_BYTES = 1 << 20  # of the table; servers have some ten KiB
+MOST_BYTES = 1 << 20  # maximum size of the table; servers have some ten KiB
 
 _PROCESSOR, _END = 4, 127  # types of structures
 _KIND, _STATUS = 0x05, 0x18  # offsets in a processor's structure
@@ -25,9 +25,9 @@ _DISABLED = (2, 3)  # bits 2..0 of the status: by the user, by the firmware
 
 
 class Sockets:
-    """Counts the cache domains of which no CPU has been online yet.
+    """Count the cache domains whose CPUs have all been offline so far.
 
-    Each socket is assumed to have as many cache domains as the socket with the most of those seen.
+    Each socket is assumed to have as many cache domains as the largest socket seen so far.
     """
 
     def __init__(self, topology: Topology, table: Path = TABLE) -> None:
@@ -36,7 +36,7 @@ class Sockets:
         self._packages: dict[int, int] = {}  # by cache domain seen
 
     def unseen(self, domains: Iterable[CacheDomain]) -> int:
-        """Return how many cache domains the host has beyond these; 0 without SMBIOS."""
+        """Return the number of the host's cache domains beyond these; 0 without SMBIOS."""
         self._packages |= {cache.id: cache.package for cache in self._topology.caches()}
         seen = collections.Counter(
             self._packages[domain.id] for domain in domains if domain.id in self._packages
@@ -47,11 +47,11 @@ class Sockets:
 
 
 def populated(table: Path) -> int:
-    """Return how many sockets hold a chip; 0 where the table cannot be read."""
+    """Return the number of populated sockets; 0 if the table cannot be read."""
     try:
         with table.open("rb") as file:
             data = file.read(MOST_BYTES)
-    except OSError:  # a host without SMBIOS, or no right: root alone may read the table
+    except OSError:  # a host without SMBIOS, or no right: only root may read the table
         return 0
     return sum(map(_is_processor, _structures(data)))
 
@@ -68,7 +68,7 @@ def _is_processor(structure: bytes) -> bool:
 
 
 def _structures(data: bytes) -> Iterator[bytes]:
-    """Yield the formatted area of each structure; its strings follow it, up to two zero bytes."""
+    """Yield the formatted area of each structure; strings follow, up to two zero bytes."""
     at = 0
     while at + 4 <= len(data):
         length = data[at + 1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which CPUs share which last-level cache: read from sysfs, hot-plug included.
+"""The CPUs of each last-level cache, read from sysfs, also during CPU hot-plug.
 
 Source: Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
 """
@@ -23,9 +23,9 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 class Cache:
     """One last-level cache with the CPUs online under it.
 
-    `size_bytes` None: the kernel does not tell. `nodes`: the NUMA nodes of these CPUs, several with
-    sub-NUMA clustering; `socket_nodes`: of all CPUs of the package. Both are empty where the kernel
-    knows of no nodes.
+    `size_bytes` None: unknown to the kernel. `nodes`: NUMA nodes of these CPUs, several with
+    sub-NUMA clustering. `socket_nodes`: NUMA nodes of all online CPUs of the package. Both are
+    empty if the kernel knows no nodes.
     """
 
     id: int  # the kernel's cache id, resctrl's domain number
@@ -37,7 +37,7 @@ class Cache:
 
 
 class Topology:
-    """The CPUs and L3 caches of a machine, read anew at each call."""
+    """The CPUs and L3 caches of a machine, read again at each call."""
 
     def __init__(self, root: Path = Path("/sys/devices/system/cpu")) -> None:
         self._root = root
@@ -47,16 +47,16 @@ class Topology:
         return parse_cpus(self._text(self._root / "online"))
 
     def caches(self) -> tuple[Cache, ...]:
-        """Return the L3 caches in order of their ids; none where sysfs shows none.
+        """Return the L3 caches in order of their ids; empty without L3 caches in sysfs.
 
-        The id says which CPUs share a cache, as in resctrl. The kernel may cut `shared_cpu_list`
-        at a NUMA node: several lists with the same id are one cache. The files of a CPU vanish
-        with the CPU: a CPU that goes offline meanwhile is left out.
+        CPUs with the same id share a cache, as in resctrl. The kernel may cut `shared_cpu_list` at
+        a NUMA node: several lists with the same id are one cache. The files of a CPU vanish when
+        the CPU goes offline: such a CPU is left out.
         """
         found: dict[int, Cache] = {}
         known: set[int] = set()
         for cpu in sorted(self.online()):
-            if cpu in known:  # the files of all CPUs of a list tell the same
+            if cpu in known:  # the files of all CPUs of a list have equal contents
                 continue
             stamp = self.plugged(cpu)
             try:
@@ -96,7 +96,7 @@ class Topology:
         )
 
     def package(self, cpu: int) -> int:
-        """Return the physical package (socket) of a CPU that is online."""
+        """Return the physical package (socket) of an online CPU."""
         return int(self._text(self._root / f"cpu{cpu}/topology/physical_package_id"))
 
     def _nodes(self, cpus: tuple[int, ...]) -> set[int]:
@@ -105,17 +105,17 @@ class Topology:
         return {int(node[1]) for node in found if node}
 
     def siblings(self, cpu: int) -> frozenset[int]:
-        """Return the hyper-threads of a CPU's core, itself included."""
+        """Return the hyper-threads of a CPU's core, including this CPU."""
         try:
             return parse_cpus(self._text(self._root / f"cpu{cpu}/topology/thread_siblings_list"))
         except HardwareError:
             return frozenset({cpu})
 
     def plugged(self, cpu: int) -> int | None:
-        """Return a number that changes when a CPU goes offline and comes back.
+        """Return a number that changes when a CPU goes offline and online again.
 
-        None while it is offline. The kernel takes the folder of a CPU's caches away with
-        it and makes a new one at its return, which then has another inode.
+        None while the CPU is offline. The kernel removes the folder of an offline CPU's caches, and
+        makes a new folder with another inode when the CPU is online again.
         """
         try:
             return os.stat(f"{self._root}/cpu{cpu}/cache/index0").st_ino
@@ -123,15 +123,15 @@ class Topology:
             return None
 
     def stamps(self) -> dict[int, int | None]:
-        """Return `plugged` of every CPU that is online; equal while no CPU comes or goes."""
+        """Return `plugged` of every online CPU; equal while no CPU goes online or offline."""
         return {cpu: self.plugged(cpu) for cpu in sorted(self.online())}
 
     def in_transition(self) -> frozenset[int]:
         """Return the CPUs that the kernel is taking offline or bringing online.
 
-        Source: Linux, kernel/cpu.c: ``hotplug/state`` differs from ``hotplug/target`` then. Before
-        Linux 6.2 they always differ at the boot CPU, whose target is 0. A CPU that can go and come
-        has a file ``online``; the boot CPU has none.
+        Source: Linux, kernel/cpu.c: then ``hotplug/state`` differs from ``hotplug/target``. Before
+        Linux 6.2 the two always differ for the boot CPU, whose target is 0. A CPU that can go
+        offline has a file ``online``; the boot CPU has none.
         """
         return frozenset(
             int(folder.parent.name.removeprefix("cpu"))
@@ -172,5 +172,5 @@ def _size(path: Path) -> int | None:
     try:
         text = path.read_text().strip()
         return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1) or None
-    except (OSError, ValueError):  # nothing but the advice on buffers needs it
+    except (OSError, ValueError):  # only the advice on buffers needs the size
         return None
