@@ -19,6 +19,7 @@ STEMS: tuple[str, ...] = (
     "consolidation",
     "a4_micro",
     "a4_setups",
+    "a4_mixes",
     "iat_15",
     "mempool",
     "adca",

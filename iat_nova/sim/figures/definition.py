@@ -2,7 +2,8 @@
 """What a figure's file says: what is varied, what is run, what is taken from it and drawn.
 
 A file ``NAME.yaml`` holds figures that share their code, if they have any: functions of the module
-NAME, which the file names. ``let`` are values that its texts use beside a point's own.
+NAME, which the file names. ``let`` are values that its texts use beside a point's own. A scenario's
+text may include a scenario that ships.
 """
 
 from __future__ import annotations
@@ -187,7 +188,7 @@ class Definition:
 
 
 _ENVIRONMENT = jinja2.Environment(
-    loader=jinja2.FileSystemLoader(FOLDER),
+    loader=jinja2.FileSystemLoader([FOLDER, FOLDER.parent / "scenarios"]),
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,

@@ -7,11 +7,11 @@ import unittest
 from matplotlib.figure import Figure as Canvas
 
 from iat_nova.sim import nic
-from iat_nova.sim.figures import catalogue, claims, definition
+from iat_nova.sim.figures import a4_mixes, catalogue, claims, definition
 
 # DPDK's miss rates of figure 3b in percent, in the order of X-Mem's masks.
 PUBLISHED_3B = (23.4, 18.6, 17.3, 17.2, 22.6, 47.2, 21.8, 17.3, 72.5, 83.8)
-MICRO, SETUPS = (definition.read(stem) for stem in ("a4_micro", "a4_setups"))
+MICRO, SETUPS, MIXES = (definition.read(stem) for stem in ("a4_micro", "a4_setups", "a4_mixes"))
 
 
 def quick(one, point, settle_s=0.004, measure_s=0.002):
@@ -157,14 +157,71 @@ class TestSetups(unittest.TestCase):
     def test_zones_keep_storage_from_the_llc(self):
         """In A4's masks the antagonist has no DCA; in a shared LLC it has."""
         for layout, dca in (("shared", True), ("zones", False)):
-            scene = catalogue.definitions()["a4-13b"].made({"layout": layout, "seed": 1})
-            self.assertEqual(dca, next(d for d in scene.disks if d.name == "heavy").dca)
+            point = {"layout": layout, "packet_bytes": 64, "block_kib": 4, "seed": 1}
+            scene = catalogue.definitions()["a4-11"].made(point)
+            self.assertEqual(dca, scene.disks[0].dca)
 
     def test_all_are_in_the_catalogue(self):
         """Every figure of A4 can be asked for by name."""
-        names = {one.name for one in (*MICRO, *SETUPS)}
+        names = {one.name for one in (*MICRO, *SETUPS, *MIXES)}
         self.assertLessEqual(names, catalogue.figures().keys())
-        self.assertEqual(11, len(names))
+        self.assertEqual(12, len(names))
+
+
+class TestMixes(unittest.TestCase):
+    """Figures 13a and 13b: made-up rows, and the scenarios that ship."""
+
+    def rows(self, one, gain):
+        """Return rows in which latency falls, and IPC rises, by a factor under A4."""
+        columns = [name for name in one.columns if name.endswith(("_ipc", "_latency_us"))]
+        for point in one.points(3):
+            under = gain if point["strategy"] == "a4" else 1.0
+            values = {name: 100.0 / under if name.endswith("_us") else under for name in columns}
+            yield {**point, **values}
+
+    def test_a_gain_of_the_published_size_meets_both_claims(self):
+        """A gain of 51 % for all meets both, one of 10 % one of them; a loss of 10 % neither."""
+        for one in MIXES:
+            for gain, met in ((1.505, [True, True]), (1.1, [False, True]), (0.9, [False, False])):
+                rows = list(self.rows(one, gain))
+                verdicts = claims.judge(figure(one.name).judge(rows))
+                self.assertEqual(met, [verdict.met for verdict in verdicts], (one.name, gain))
+
+    def test_means_are_weighted_by_cores(self):
+        """FastClick has four cores of ten: its latency halved is a gain of 40 % for all."""
+        one = MIXES[0]
+        rows = list(self.rows(one, 1.0))
+        for row in rows:
+            if row["strategy"] == "a4":
+                row["fastclick_latency_us"] /= 2
+        high, low = figure(one.name).judge(rows)
+        self.assertAlmostEqual(40.0, high.measured)
+        self.assertTrue(low.measured)
+
+    def test_each_tenant_has_a_weight_and_a_guest(self):
+        """The weights are the cores that the scenario's guests have."""
+        for one, weights in zip(
+            MIXES,
+            (a4_mixes.HIGH_13A | a4_mixes.LOW_13A, a4_mixes.HIGH_13B | a4_mixes.LOW_13B),
+            strict=True,
+        ):
+            scene = one.made({"strategy": "a4", "seed": 1})
+            cores = {guest.display_name: len(guest.dedicated_cpus) for guest in scene.guests}
+            self.assertEqual(cores, weights)
+
+    def test_drawing(self):
+        """Each draws something on its canvas."""
+        for one in MIXES:
+            canvas = Canvas()
+            figure(one.name).draw(canvas, list(self.rows(one, 1.2)))
+            self.assertTrue(canvas.axes[0].has_data())
+
+    def test_a_copying_receiver_feels_where_its_packets_are(self):
+        """FastClick's copies make its ring fill where packets leak; headers alone would not."""
+        scene = MIXES[0].made({"strategy": "a4", "seed": 1})
+        profile = scene.workload("fastclick0").profile
+        self.assertEqual(1.0, profile.payload_share)
+        self.assertTrue(profile.sends)
 
 
 class TestReceivers(unittest.TestCase):
