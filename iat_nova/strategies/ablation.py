@@ -13,7 +13,7 @@ from typing import Any
 from iat_nova.strategies.pollute_buffer import moves
 from iat_nova.strategies.registry import DEFAULT, StrategyError
 
-FAMILIES = (*moves.FAMILIES, moves.LOWEST)
+FAMILIES = tuple(moves.FAMILIES)
 """Names of the families of moves, in the order in which a search considers them."""
 
 EACH = "each"

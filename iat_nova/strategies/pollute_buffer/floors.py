@@ -113,7 +113,7 @@ def _fits(inventory: DomainInventory, plan: Plan) -> bool:
     others = (one for one in inventory.tenants if one.id not in alone)
     least = max((one.ways.min for one in others), default=0)
     shared = room.shared(inventory.domain, plan.own, plan.ddio)
-    left = room.clean_top(inventory.domain, shared, plan.ddio) - shared.lowest - plan.lane
+    left = room.clean_top(inventory.domain, shared, plan.ddio) - shared.lowest
     left -= sum(one.ways for one in plan.apart)
     return (
         left >= max(least, room.shared_least(inventory.domain))

@@ -22,8 +22,6 @@ from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Pl
 from iat_nova.strategies.pollute_buffer.view import View
 
 WORTH = 0.006  # least expected gain for a trial; less is indistinguishable from chance
-LANE_LEAVES = 4  # shared ways that remain besides DDIO's
-HURT = 0.05  # share of cycles; a less stalled tenant in the buffer needs no other place
 SPARED = 0.05  # of an owner's cycles: if LLC hits save more, DDIO stays on at the port
 STREAMS = 0.4  # misses per reference; a critical tenant is confined only above
 
@@ -42,23 +40,6 @@ def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[
     return sorted(found, key=lambda promise: -promise[0])
 
 
-def last(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield a move that makes the lowest shared ways the buffer, or ends this arrangement.
-
-    All other tenants may fill the lowest ways as well. Critical tenants that keep clear of the
-    topmost ways then have all shared ways except DDIO's. The move is tried after all others,
-    because no counter predicts the gain.
-    """
-    within = plan.confined & view.best_effort - plan.owners
-    stalled = (view.looks[one].stalled for one in within if one in view.looks)
-    if max(stalled, default=0.0) > HURT:
-        changed = dataclasses.replace(plan, low=not plan.low)
-        what = message("buffer-lowest")
-        if plan.low:
-            what = message("buffer-not-lowest")
-        yield 0.0, Move("layout", changed, what)
-
-
 def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that separate best-effort tenants from critical tenants.
 
@@ -73,7 +54,6 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
             confined=plan.confined | view.best_effort,
             buffer=max(plan.buffer, _least(view)),
             on_ddio=True,
-            low=False,
             clear=True,
         )
         kept_out = view.fills(view.best_effort) + view.inbound_above(plan)
@@ -96,31 +76,12 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         yield expected, Move("layout", clear, message("keep-clear"))
     else:
         everything = open_ways(view.inventory.domain).count
-        topmost = plan.on_ddio and plan.confined and not plan.low
+        topmost = plan.on_ddio and plan.confined
         dirty = max(plan.ddio, plan.buffer if topmost else 0)
         free = critical - view.readers - plan.confined
         expected = view.stake(free) * _saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
         yield expected, Move("layout", back, message("keep-clear-no-more"))
-
-
-def _io_apart(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield moves of critical tenants with I/O out of DDIO's ways while packets miss, or back.
-
-    Lines evicted from the L2 of such tenants then displace no unread packets.
-    """
-    readers = view.readers - view.best_effort
-    if not readers or not plan.ddio:
-        return
-    if plan.clear_io:
-        everything = open_ways(view.inventory.domain).count
-        back = dataclasses.replace(plan, clear_io=False)
-        expected = view.stake(readers) * _saved(everything - plan.ddio, everything)
-        yield expected, Move("layout", back, message("io-keep-clear-no-more"))
-    elif view.inbound > view.parameters.threshold_miss_low_per_s:
-        changed = dataclasses.replace(plan, clear_io=True)
-        what = message("io-keep-clear")
-        yield view.stake(readers) * view.packets_missed, Move("layout", changed, what)
 
 
 def _fits_on_ddio(view: View, plan: Plan) -> bool:
@@ -149,17 +110,6 @@ def _least(view: View) -> int:
     """
     busy = view.inbound > view.parameters.threshold_miss_low_per_s
     return BUFFER_WAYS + busy
-
-
-def _together(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield a move that confines all best-effort tenants at once.
-
-    A single confinement may not pay beside other polluters.
-    """
-    if len(view.best_effort - plan.confined) > 1 and not plan.on_ddio:
-        changed = dataclasses.replace(plan, confined=plan.confined | view.best_effort)
-        what = message("confine-best-effort")
-        yield view.pollution(plan, view.best_effort), Move("layout", changed, what)
 
 
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
@@ -199,7 +149,7 @@ def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield a larger buffer for stalled tenants inside, and a smaller buffer for those outside."""
-    if not plan.confined - plan.owners or (plan.on_ddio and not plan.low and len(plan.own) > 1):
+    if not plan.confined - plan.owners or (plan.on_ddio and len(plan.own) > 1):
         return
     shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
     within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)
@@ -252,7 +202,7 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
 
 def _ddio_move(plan: Plan, ways: int) -> Move:
     """Return a change of DDIO's ways; a buffer on these ways keeps its own share."""
-    buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio and not plan.low else 0)
+    buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio else 0)
     changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
     return Move("ddio", changed, message("ddio-ways", ways=ways))
 
@@ -281,44 +231,6 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
             changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
             what = message("port-dca-off", port=port.address)
             yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, what)
-
-
-def _lane(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield more or fewer reserved ways for critical tenants with I/O."""
-    readers = view.readers - view.best_effort
-    others = view.ids - readers
-    room_left = open_ways(view.inventory.domain).count - plan.ddio - plan.lane
-    if plan.own or not others - plan.confined or not readers:
-        return
-    if room_left >= LANE_LEAVES + BUFFER_WAYS:
-        changed = dataclasses.replace(plan, lane=plan.lane + BUFFER_WAYS)
-        expected = view.relief(readers, view.fills(others - plan.confined))
-        what = message("io-only-more", ways=changed.lane)
-        yield expected, Move("layout", changed, what)
-    if plan.lane:
-        changed = dataclasses.replace(plan, lane=plan.lane - BUFFER_WAYS)
-        what = message("io-only-fewer", ways=changed.lane)
-        gained = _saved(room_left, room_left + BUFFER_WAYS)
-        yield view.stake(others - plan.confined) * gained, Move("layout", changed, what)
-
-
-def _reach(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield moves that let a stalled owner reach the shared ways, or get more own ways."""
-    domain = view.inventory.domain
-    for at in range(len(room.reaching(domain, plan.own)), len(plan.own)):
-        one = plan.own[at]
-        stake = view.stake(frozenset((one.tenant,)))
-        least = min((0, 1), key=lambda n: view.stake(frozenset((plan.own[n].tenant,))))
-        own = list(plan.own)
-        own[least], own[at] = own[at], own[least]
-        changed = dataclasses.replace(plan, own=tuple(own))
-        yield stake, Move(one.tenant, changed, message("reach-shared", tenant=one.tenant))
-        more = list(plan.own)
-        more[at] = room.Own(one.tenant, one.ways + BUFFER_WAYS)
-        if room.fits(domain, more, plan.ddio):
-            changed = dataclasses.replace(plan, own=tuple(more))
-            what = message("own-ways", tenant=one.tenant, ways=more[at].ways)
-            yield stake * _saved(one.ways, more[at].ways), Move(one.tenant, changed, what)
 
 
 def _lend(view: View, plan: Plan) -> Iterator[Promise]:
@@ -393,21 +305,14 @@ def _halved(view: View, plan: Plan, tenant: Tenant) -> int:
 
 FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
     "topmost-ways": _apart,
-    "confine-all": _together,
     "confine-single": _ones,
     "buffer-size": _size,
     "ddio-ways": _ddio,
-    "io-clear-of-ddio": _io_apart,
     "port-dca": _dca,
-    "reserved-io-ways": _lane,
-    "reach-shared-ways": _reach,
     "share-guaranteed-ways": _lend,
     "memory-bandwidth": _throttle,
 }
 """Moves by family. An equal promise goes to the family that is named first."""
-
-LOWEST = "buffer-lowest"
-"""The family of `last`, which a search tries after all others."""
 
 
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:

@@ -45,11 +45,6 @@ class Plan:
     * `on_ddio`: the buffer lies in the topmost ways, where devices write as well.
     * `clear`: critical tenants without I/O stay out of DDIO's ways, and out of a buffer in the
       topmost ways. Lines in ways that others fill are soon evicted.
-    * `clear_io`: critical tenants with I/O stay out, too. Their used lines then evict no unread
-      packets.
-    * `low`: the buffer is the lowest ways, open to critical tenants as well.
-    * `lane`: number of the lowest ways, reserved for critical tenants with I/O, for tables and
-      received packets.
     * `own`: tenants with ways that no other tenant may fill (see `room`). A confined owner has no
       other ways.
     * `lent`: owners of guaranteed ways that lose nothing if others fill these ways, too.
@@ -65,9 +60,6 @@ class Plan:
     ddio: int
     on_ddio: bool = False
     clear: bool = False
-    clear_io: bool = False
-    low: bool = False
-    lane: int = 0
     own: tuple[Own, ...] = ()
     lent: tuple[Own, ...] = ()
     limits: tuple[Limit, ...] = ()
@@ -83,9 +75,7 @@ class Plan:
         left = self.confined - gone
         if left:
             return dataclasses.replace(self, confined=left)
-        return dataclasses.replace(
-            self, confined=left, buffer=BUFFER_WAYS, on_ddio=False, low=False
-        )
+        return dataclasses.replace(self, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
 
     @property
     def owners(self) -> frozenset[str]:
@@ -169,14 +159,9 @@ def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Alloca
 def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
     mask = _filled(inventory, plan, tenant)
     critical = tenant.priority is not Priority.BE
-    least = max(1, inventory.domain.min_ways)
-    clear = plan.clear_io
-    if not (critical and tenant.io):
-        clear = plan.clear
-        beyond = WayMask(mask & ~((1 << (open_ways(inventory.domain).lowest + plan.lane)) - 1))
-        mask = beyond if beyond.count >= least else mask
-    if not clear or not critical:
+    if not plan.clear or not critical or tenant.io:
         return mask
+    least = max(1, inventory.domain.min_ways)
     clean = WayMask(mask & ((1 << _lowest_dirty(inventory, plan)) - 1))
     return clean if clean.count >= least else mask
 
@@ -185,7 +170,7 @@ def _lowest_dirty(inventory: DomainInventory, plan: Plan) -> int:
     """Return the lowest of the topmost ways that devices, or confined tenants, fill."""
     domain = inventory.domain
     lowest = domain.ways - plan.ddio
-    if plan.on_ddio and not plan.low and len(plan.own) < 2 and plan.confined - plan.owners:
+    if plan.on_ddio and len(plan.own) < 2 and plan.confined - plan.owners:
         everything = room.shared(domain, plan.own, plan.ddio)
         least = _least(inventory, plan)
         lowest = min(lowest, _buffer(domain, plan, everything, max(plan.buffer, least)).lowest)
@@ -212,7 +197,7 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
             top -= one.ways
             if one.tenant == tenant.id:
                 return _coerced(domain, WayMask.span(top, one.ways))
-        if tenant.id not in plan.confined or not plan.on_ddio or plan.low:
+        if tenant.id not in plan.confined or not plan.on_ddio:
             everything = WayMask.span(everything.lowest, top - everything.lowest)
     if tenant.id in plan.confined:
         return _buffer(domain, plan, everything, max(plan.buffer, _least(inventory, plan)))
@@ -226,12 +211,8 @@ def _buffer(domain: CacheDomain, plan: Plan, everything: WayMask, ways: int) -> 
     """Return the buffer's mask. Without room below DDIO's ways, the buffer reaches into them.
 
     If a tenant's own ways lie below DDIO's ways, a buffer on DDIO's ways is these alone, if they
-    suffice. With `low`, the buffer is the lowest shared ways above the reserved I/O ways.
+    suffice.
     """
-    if plan.low:
-        ways = min(max(ways, domain.min_ways), everything.count)
-        lowest = min(everything.lowest + plan.lane, everything.highest + 1 - ways)
-        return _coerced(domain, WayMask.span(lowest, ways))
     if plan.on_ddio and len(plan.own) > 1:
         topmost = open_of_ddio(domain, plan.ddio)
         if topmost.count >= max(BUFFER_WAYS, domain.min_ways):

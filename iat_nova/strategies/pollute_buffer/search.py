@@ -58,8 +58,6 @@ def next_move(
     if state.trials < TRIALS and state.failed < FAILURES and state.lost <= LOSES:
         found = moves.candidates(view, state.plan, without)
         found.sort(key=lambda one: one[1].what in state.doubted)
-    if moves.LOWEST not in without:
-        found += moves.last(view, state.plan)
     for promise, move in found:
         if move.plan in known or move.what in state.refused:
             continue

@@ -118,8 +118,6 @@ class PolluteBuffer:
         plan = dataclasses.replace(plan, limits=())  # judged beside other tenants
         if members != state.members:
             plan = self._with_promises(plan, now)
-        if plan.own:  # the lowest ways are guaranteed
-            plan = dataclasses.replace(plan, lane=0)
         plan = self._with_classes(plan, now)
         after = dataclasses.replace(
             state,

@@ -165,14 +165,13 @@ class ReferenceTest(unittest.TestCase):
                 )
                 self.assertFalse(any(mask(layout, "t0").overlaps(one) for one in masks))
 
-    def test_not_in_the_lane_nor_below_a_limit(self) -> None:
-        """What only readers of packets fill stays theirs; limits are not what ways give."""
+    def test_not_below_a_limit(self) -> None:
+        """Limits are not what ways give."""
         here = host((PC, FITS), *((BE, STREAM) for _ in range(3)))
         state = begun(here)
-        with_lane = dataclasses.replace(state.plan, lane=4, limits=(Limit("t1", 50),))
-        move = floors.reference(here.inventory, dataclasses.replace(state, plan=with_lane))
+        limited = dataclasses.replace(state.plan, limits=(Limit("t1", 50),))
+        move = floors.reference(here.inventory, dataclasses.replace(state, plan=limited))
         assert move is not None
-        self.assertEqual(["t1"], [one.tenant for one in move.plan.apart])
         self.assertEqual((), move.plan.limits)
 
     def test_who_does_something_else_in_it_is_asked_again_when_a_move_is_kept(self) -> None:
@@ -394,7 +393,7 @@ class FloorTest(unittest.TestCase):
             seen = dataclasses.replace(
                 state,
                 plan=confined,
-                trial=plan.Move("t1", after, message("reach-shared")),
+                trial=plan.Move("t1", after, message("release")),
                 looks={"t0": faster, "t1": slow},
                 floors={"t1": (fast,)},
             )

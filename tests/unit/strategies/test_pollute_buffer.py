@@ -396,11 +396,7 @@ class TrialTest(unittest.TestCase):
         tried = dataclasses.replace(run.state, lost=0.0)
         self.assertIsNotNone(search.next_move(tried, here.inventory, run.strategy.parameters))
         spent = dataclasses.replace(tried, lost=LOSES + 0.01)
-        last = search.next_move(spent, here.inventory, run.strategy.parameters)
-        assert last is not None  # which is tried in any case, once
-        self.assertTrue(last[1].plan.low)
-        refused = dataclasses.replace(spent, refused=(last[1].what,))
-        self.assertIsNone(search.next_move(refused, here.inventory, run.strategy.parameters))
+        self.assertIsNone(search.next_move(spent, here.inventory, run.strategy.parameters))
 
     def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
         """Also during a trial."""
@@ -796,7 +792,7 @@ class PortTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         now = judge.Now.seen(here.inventory, sample)
         more = dataclasses.replace(state.plan, ddio=4)
-        for plan_, other in ((more, None), (dataclasses.replace(state.plan, lane=2), "t1")):
+        for plan_, other in ((more, None), (dataclasses.replace(state.plan, buffer=3), "t1")):
             tried = plan.Move("ddio", plan_, message("ddio-ways", ways=4))
             seen = dataclasses.replace(state, looks=now.looks, trial=tried)
             rates = sample.tenants["t1"]
@@ -866,105 +862,14 @@ class CleanTest(unittest.TestCase):
         below = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x1C0}
         self.assertEqual(below, self.masks("t0", on_ddio=False))
 
-    def test_critical_tenants_with_io_keep_clear_as_well(self) -> None:
-        """Of DDIO's ways, and of the buffer there; never a best-effort one."""
-        self.assertEqual({"t0": 0x0FF, "t1": 0x0FF, "t2": 0x700}, self.masks("t0", clear_io=True))
-        self.assertEqual(
-            {"t0": 0x1FF, "t1": 0x7FF, "t2": 0x1C0},
-            self.masks("t0", clear_io=True, clear=False, on_ddio=False),
-        )
-        self.assertEqual(0x0FF, self.masks("t0", clear_io=True, lane=2)["t0"])
-        self.assertEqual(0x700, self.masks("t2", clear_io=True)["t2"])
-
-    def test_they_are_kept_clear_while_packets_miss(self) -> None:
-        """By what they miss for that; back where DDIO's ways would serve them better."""
-        here = host((PC, FITS), (PC, FITS), (BE, STREAM))
-        sample = here.sample(None, 1.0, random.Random(1), 0.0)
-        found = PolluteBuffer(Parameters()).initial(here.inventory, 0.0).plan
-        clear = dataclasses.replace(found, clear_io=True)
-        away, back = "io-keep-clear", "io-keep-clear-no-more"
-        for io, missed, begun, code in (
-            ("t0", 1e9, found, away),  # more than it misses: all of that
-            ("t0", 1e3, found, None),  # too few to matter
-            ("t2", 1e9, found, None),  # best-effort
-            ("", 1e9, found, None),
-            ("t0", 1e9, clear, back),
-        ):
-            tenants = tuple(dataclasses.replace(t, io=t.id == io) for t in here.tenants)
-            inventory = dataclasses.replace(here.inventory, tenants=tenants)
-            seen = dataclasses.replace(sample, ddio_misses_per_s=missed)
-            view = View.of(inventory, Parameters(), seen, judge.look(tenants, seen))
-            promised = [
-                (promise, move.plan.clear_io)
-                for promise, move in moves.candidates(view, begun)
-                if move.what.code == code
-            ]
-            with self.subTest(io=io, missed=missed, clear=begun.clear_io):
-                self.assertEqual(int(code is not None), len(promised))
-                self.assertEqual([not begun.clear_io] * len(promised), [to for _, to in promised])
-                every = [move.plan.clear_io for _, move in moves.candidates(view, begun)]
-                self.assertEqual(len(promised), every.count(not begun.clear_io))
-                if code is away:
-                    self.assertAlmostEqual(view.stake(frozenset({"t0"})), promised[0][0])
-
     def test_ddio_may_have_more_ways_than_tenants_may_fill(self) -> None:
         """Where others reserved most ways: to be let in again promises all there is to gain."""
         here = host((PC, FITS), (BE, STREAM), reserved_ways=WayMask(0x0FF))
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         view = View.of(here.inventory, Parameters(), sample, judge.look(here.tenants, sample))
-        shut = Plan(frozenset(), 2, 6, clear=True, clear_io=True)
+        shut = Plan(frozenset(), 2, 6, clear=True)
         found = {move.what.code: promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["keep-clear-no-more"])
-
-    def test_the_lowest_ways_may_be_the_buffer_and_everybodys(self) -> None:
-        """Then critical tenants keep out of DDIO's ways alone; above the lane, if there is one."""
-        low = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x007}
-        self.assertEqual(low, self.masks("t0", low=True))
-        self.assertEqual(0x1FF, self.masks("t0", low=True, clear_io=True)["t0"])
-        self.assertEqual(0x01C, self.masks("t0", low=True, lane=2)["t2"])
-        self.assertEqual(0x7FF, self.masks("t0", low=True, buffer=12)["t2"])
-
-    def test_the_buffer_goes_to_the_lowest_ways_where_best_effort_tenants_are_stalled(self) -> None:
-        """And back. Nobody is there, or who is does not miss: it stays."""
-        here = host((PC, FITS), (BE, STREAM))
-        sample = here.sample(None, 1.0, random.Random(1), 0.0)
-        looks = judge.look(here.tenants, sample)
-        made = Plan(frozenset({"t1"}), 4, 4, on_ddio=True, clear=True)
-        calm = looks | {"t1": dataclasses.replace(looks["t1"], stalled=moves.HURT)}
-        for seen, begun, moved in (
-            (looks, made, True),
-            (looks, dataclasses.replace(made, low=True), True),
-            (looks, made.without(frozenset({"t1"})), False),
-            (looks, dataclasses.replace(made, confined=frozenset({"t0"})), False),
-            (calm, made, False),
-        ):
-            with self.subTest(begun=begun):
-                view = View.of(here.inventory, Parameters(), sample, seen)
-                found = [move.plan for _, move in moves.last(view, begun)]
-                other = dataclasses.replace(begun, low=not begun.low)
-                self.assertEqual([other] if moved else [], found)
-        gone = dataclasses.replace(made, low=True).without(frozenset({"t1"}))
-        self.assertFalse(gone.low)
-
-    def test_what_moves_no_mask_is_not_tried(self) -> None:
-        """Here the buffer is all that is shared, wherever it lies."""
-        here = promising(host((PC, FITS), (PC, FITS), (BE, STREAM)), 4, 3, 0)
-        run = Run()
-        run.on(here, 2)
-        assert run.state is not None
-        made = dataclasses.replace(
-            run.state.plan, confined=frozenset({"t2"}), buffer=2, on_ddio=False
-        )
-        low = dataclasses.replace(made, low=True)
-        self.assertEqual(plan.layout(here.inventory, made), plan.layout(here.inventory, low))
-        spent = dataclasses.replace(run.state, plan=made, lost=LOSES + 0.01)
-        view = View.of(here.inventory, Parameters(), spent.base, spent.looks)
-        self.assertEqual([low], [move.plan for _, move in moves.last(view, made)])
-        self.assertIsNone(search.next_move(spent, here.inventory, run.strategy.parameters))
-
-    def test_a_lane_is_for_critical_tenants_with_io_only(self) -> None:
-        """The others begin above it."""
-        self.assertEqual({"t0": 0x7FF, "t1": 0x0FC, "t2": 0x700}, self.masks("t0", lane=2))
 
 
 class PromiseTest(unittest.TestCase):
