@@ -8,7 +8,6 @@ SENTENCES: Mapping[str, str] = {
     "arrived": "arrived",
     "arrived-with": "arrived: {ways:also}",
     "arrived-own-ways": "promised ways of its own ({ways})",
-    "arrived-confined": "into the pollute buffer, as all best-effort tenants",
     "arrived-shared": "may fill all ways but those promised to others",
     "arrived-all-ways": "may fill all ways",
     "came": "came",
@@ -35,15 +34,12 @@ SENTENCES: Mapping[str, str] = {
     "limit-streams-no-more": "all their memory bandwidth back to streams",
     "port-dca-off": "DDIO off at root port {port}",
     "port-dca-on": "DDIO on again at root port {port}",
-    "reference": "ways of its own for each of {tenants:all}, to see its speed there",
     "release": "out of the pollute buffer",
     # trials of pollute-buffer
     "kept": "{move:also}: {cause:also}, kept",
     "tried": "tried: {move:also}",
     "undone": "{move:also}: {cause:also}, undone",
     "undone-by-load": "{move:also}: undone, {tenant:name} has another load",
-    "has-another-load": "{tenant:name} has another load",
-    "seen": "seen",
     "speeds": "speeds {gain:gain1} together",
     "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} with what best-effort "
     "ones lack",
@@ -60,8 +56,8 @@ SENTENCES: Mapping[str, str] = {
     "speed-changed": "{tenant:name}: speed changed by {change:share}",
     "woke-up": "{tenant:name} woke up: its load changed by {change:share}",
     # thresholds of pollute-buffer
-    "threshold-best-effort": "a best-effort tenant is left {share:share} of its speed with ways of "
-    "its own unless critical ones gain more",
+    "threshold-best-effort": "a best-effort tenant is left {share:share} of its speed outside the "
+    "buffer unless critical ones gain more",
     "threshold-ddio-busy": "DDIO is busy above {misses_per_s:rate}",
     "threshold-ddio-least": "DDIO from {ways} ways",
     "threshold-kept": "a trial is kept above {gain:gain1} in {samples} samples",

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.model import DomainInventory, Message, Priority, Tenant, message
+from iat_nova.model import DomainInventory, Message, Priority, message
 from iat_nova.strategies.pollute_buffer.plan import Plan
-from iat_nova.strategies.pollute_buffer.state import Barred, Member, State
+from iat_nova.strategies.pollute_buffer.state import Failure, Member, State
 
 
 def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
@@ -28,30 +28,6 @@ def same_members(members: tuple[Member, ...], inventory: DomainInventory) -> boo
     )
 
 
-def stayed(members: tuple[Member, ...], inventory: DomainInventory) -> tuple[Tenant, ...] | None:
-    """Return the former tenants; None if a former tenant has left or changed.
-
-    A change of CPUs does not count: the host's CPUs change whenever guests arrive or leave.
-    """
-    here = {tenant.id: tenant for tenant in inventory.tenants}
-    before = [(member, here.get(member.id)) for member in members]
-    if any(
-        now is None or (was.priority, was.io, was.ways) != (now.priority, now.io, now.ways)
-        for was, now in before
-    ):
-        return None
-    return tuple(tenant for _, tenant in before if tenant is not None)
-
-
-def joined(plan: Plan, inventory: DomainInventory, before: frozenset[str]) -> Plan:
-    """Return the plan with new best-effort tenants confined, if all former ones are."""
-    best_effort = {one.id for one in inventory.tenants if one.priority is Priority.BE}
-    known = best_effort & before
-    if not known or not known <= plan.confined:
-        return plan
-    return dataclasses.replace(plan, confined=plan.confined | best_effort)
-
-
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     """Return the plan with DDIO on at root ports without a tenant's device."""
     devices = {device for tenant in inventory.tenants for device in tenant.devices}
@@ -60,42 +36,23 @@ def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     return dataclasses.replace(plan, dca_off=tuple(one for one in plan.dca_off if one in known))
 
 
-def critical_released(plan: Plan, members: tuple[Member, ...], changed: frozenset[str]) -> Plan:
-    """Return the plan without critical tenants of changed load in the buffer."""
-    critical = {member.id for member in members if member.priority is not Priority.BE}
-    return plan.without(plan.confined & critical & changed)
-
-
 def has(plan: Plan, tenant: str) -> Message:
     """Return a message with the ways that an arrived tenant may fill."""
     ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
     if ways:
         return message("arrived-own-ways", ways=ways)
-    if tenant in plan.confined:
-        return message("arrived-confined")
     return message("arrived-shared" if plan.own else "arrived-all-ways")
 
 
-def still_known(state: State, members: tuple[Member, ...]) -> tuple[Plan, ...]:
-    """Return the plans that would still not pay.
+def still_failed(state: State, members: tuple[Member, ...]) -> tuple[Failure, ...]:
+    """Return the failures that would fail again.
 
     There are none after a critical tenant or the stack arrived.
     """
     if _somebody_came(state, members):
         return ()
     here = {member.id for member in members}
-    return tuple(plan for plan in state.tried if plan.confined <= here)
-
-
-def still_barred(state: State, members: tuple[Member, ...]) -> tuple[Barred, ...]:
-    """Return the plans that stay barred.
-
-    There are none after a critical tenant or the stack arrived.
-    """
-    if _somebody_came(state, members):
-        return ()
-    here = {member.id for member in members}
-    return tuple(one for one in state.barred if one.plan.confined <= here)
+    return tuple(one for one in state.failures if one.plan.confined <= here)
 
 
 def _somebody_came(state: State, members: tuple[Member, ...]) -> bool:

@@ -123,8 +123,7 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
         if tenant.id in plan.confined:
             expected = stake - (at_stake * misses / everything if everything else 0.0)
             expected += view.lacks.get(tenant.id, 0.0)
-            judged = view.settled or tenant.id in view.late  # otherwise confinement has just paid
-            if judged and expected > WORTH:
+            if view.settled and expected > WORTH:  # otherwise a confinement may have just paid
                 yield (
                     expected,
                     Move(tenant.id, plan.without(alone), message("release", tenant=tenant.id)),
@@ -278,7 +277,7 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
         least = min(one.percent for one in limits)
         what = message("limit-streams", percent=least)
         yield view.relief(critical, view.fills(further)), Move("layout", changed, what)
-    if plan.limits and view.settled:  # otherwise the limits have just paid
+    if plan.limits and view.settled:  # otherwise the limits may have just paid
         changed = dataclasses.replace(plan, limits=())
         lost = view.stake(frozenset(one.tenant for one in plan.limits))
         yield lost, Move("layout", changed, message("limit-streams-no-more"))

@@ -50,9 +50,6 @@ class Plan:
     * `lent`: owners of guaranteed ways that lose nothing if others fill these ways, too.
     * `limits`: limits of memory bandwidth.
     * `dca_off`: root ports whose devices write to memory instead of into the LLC.
-    * `apart`: tenants with the highest ways below DDIO's for one sample, to measure minimum speeds
-      (see `floors`). All other tenants keep out, except owners that reach these ways from
-      guaranteed ways, and a buffer on DDIO's ways.
     """
 
     confined: frozenset[str]
@@ -64,7 +61,6 @@ class Plan:
     lent: tuple[Own, ...] = ()
     limits: tuple[Limit, ...] = ()
     dca_off: tuple[str, ...] = ()
-    apart: tuple[Own, ...] = ()
 
     def bandwidth_of(self, tenant: str) -> int:
         """Return a tenant's limit of memory bandwidth, in percent."""
@@ -86,11 +82,6 @@ class Plan:
     def lenders(self) -> frozenset[str]:
         """Tenants whose guaranteed ways are open to others."""
         return frozenset(one.tenant for one in self.lent)
-
-    @property
-    def referenced(self) -> frozenset[str]:
-        """Tenants with ways of their own for a sample, to measure their speed."""
-        return frozenset(one.tenant for one in self.apart)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -115,10 +106,9 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     """
     members: dict[tuple[WayMask, int], list[str]] = {}
     masks: dict[Hashable, WayMask] = {}
-    owners = plan.owners | plan.referenced
     for tenant in inventory.tenants:
         # A mask depends on these facts alone; combinations are far fewer than tenants.
-        own = tenant.id if tenant.id in owners else None
+        own = tenant.id if tenant.id in plan.owners else None
         confined = tenant.id in plan.confined
         alike = own, confined, tenant.priority, tenant.io, tenant.ways.max
         if alike not in masks:
@@ -191,14 +181,6 @@ def _filled(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
         reach = tenant.id not in plan.confined and not tenant.ways.held
         return _coerced(domain, room.mask(domain, plan.own, plan.ddio, tenant, reach=reach))
     everything = room.shared(domain, plan.own, plan.ddio)
-    if plan.apart:
-        top = room.clean_top(domain, everything, plan.ddio)
-        for one in plan.apart:
-            top -= one.ways
-            if one.tenant == tenant.id:
-                return _coerced(domain, WayMask.span(top, one.ways))
-        if tenant.id not in plan.confined or not plan.on_ddio:
-            everything = WayMask.span(everything.lowest, top - everything.lowest)
     if tenant.id in plan.confined:
         return _buffer(domain, plan, everything, max(plan.buffer, _least(inventory, plan)))
     most = max(tenant.ways.max, domain.min_ways)

@@ -58,11 +58,6 @@ def promised(
     return tuple(found)
 
 
-def clean_top(domain: CacheDomain, shared: WayMask, ddio: int) -> int:
-    """Return the first position above the shared ways that devices do not fill."""
-    return min(shared.highest + 1, _clean(domain, ddio))
-
-
 def _free(domain: CacheDomain, ddio: int) -> int:
     return _clean(domain, ddio) - open_ways(domain).lowest
 

@@ -32,12 +32,21 @@ class Member:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Barred:
-    """A plan that did not pay, not tried before `until_s`; another failure doubles `delay_s`."""
+class Failure:
+    """A plan that did not pay, not tried before `until_s`; another failure doubles `delay_s`.
+
+    `what`: the move; None for a plan that a kept move replaced.
+    """
 
     plan: Plan
+    what: Message | None
     delay_s: float
     until_s: float
+
+    @property
+    def at_s(self) -> float:
+        """Time of the failure, seconds of the loop's clock."""
+        return self.until_s - self.delay_s
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -53,35 +62,23 @@ class State:
     The search:
 
     * `trial`, `trial_looks`, `trial_counted`: the move on trial, mean readings, number of samples.
-    * `tried`: plans that failed, or that a kept move replaced, since the load last changed.
-    * `trials`, `failed`, `paid`: number of trials, of consecutive failures, and of kept moves.
-    * `refused`, `lost`: the failed moves, and their total cost (of a second's work).
-    * `samples`: number of trial samples since a kept move gained much.
-    * `doubted`: moves that failed in their last trial, under any load; other moves come first.
-    * `barred`: failed plans with a waiting time. Bars outlive the search, so that an alternating
-      load does not cause the same trial each time.
+    * `began_s`: start of the search, or of the one before if only a best-effort tenant came since.
+    * `failures`: plans that failed, or that a kept move replaced. Failures outlive the search, so
+      that an alternating load does not cause the same trial each time.
 
     At rest:
 
     * `deviation`: the usual largest deviation from `looks`.
     * `strange`: number of consecutive samples with an apparently changed load.
-    * `rested`: number of first samples after a kept trial, which replace the trial's readings.
-    * `wait_s`, `wait_until_s`: no search begins before `wait_until_s`. Each search in which all
-      trials fail doubles `wait_s`.
 
-    Changes of load and tenants:
+    Changes of load:
 
     * `load_since_s`, `calm_s`: start of the present load. After short loads, no trial begins before
       a load has lasted `calm_s`.
-    * `came_s`, `hurried`: time of the last change of tenants, and whether another change came
-      shortly before.
 
     Minimum speeds (see `floors`):
 
-    * `references_at_s`: times within the last minute of samples in which tenants had own ways.
-    * `floors`: readings from such samples by tenant, the newest first.
-    * `referenced`, `late`: tenants measured in this search, and those measured after a move was
-      kept.
+    * `found`: reading of each tenant before any move took ways from it.
     """
 
     iteration: int
@@ -96,26 +93,11 @@ class State:
     trial: Move | None = None
     trial_looks: Mapping[str, Look] = dataclasses.field(default_factory=dict)
     trial_counted: int = 0
-    tried: tuple[Plan, ...] = ()
-    trials: int = 0
-    failed: int = 0
-    refused: tuple[Message, ...] = ()
-    doubted: tuple[Message, ...] = ()
-    lost: float = 0.0
-    paid: int = 0
+    began_s: float = 0.0
+    failures: tuple[Failure, ...] = ()
     deviation: float = 0.0
     strange: int = 0
-    rested: int = 0
-    wait_s: float = 0.0
-    wait_until_s: float = 0.0
     changes_at_s: tuple[float, ...] = ()
-    barred: tuple[Barred, ...] = ()
     load_since_s: float = 0.0
     calm_s: float = 0.0
-    came_s: float | None = None
-    hurried: bool = False
-    samples: int = 0
-    references_at_s: tuple[float, ...] = ()
-    referenced: frozenset[str] = frozenset()
-    late: frozenset[str] = frozenset()
-    floors: Mapping[str, tuple[Look, ...]] = dataclasses.field(default_factory=dict)
+    found: Mapping[str, Look] = dataclasses.field(default_factory=dict)

@@ -32,7 +32,7 @@ from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
-from iat_nova.strategies.pollute_buffer.state import Barred, Phase, State
+from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 
 TRIAL_LOOKS = 3  # samples at most for one trial
 PAYS = 0.008  # mean gain of all samples of a trial at which a move is kept
@@ -102,13 +102,9 @@ class PolluteBuffer:
         """Keep the plan for unchanged tenants after a change of tenants or domain, and measure."""
         inventory = now.inventory
         members = arrivals.members_of(inventory)
-        judged: tuple[Step, ...] = ()
-        if members != state.members:
-            state, judged = self._ended(state, now)
         here = frozenset(member.id for member in members)
         unchanged = {member.id for member in members if member in state.members}
         plan = state.plan.without(frozenset(state.plan.confined - here))
-        plan = arrivals.joined(plan, inventory, frozenset(member.id for member in state.members))
         if plan.confined == here:  # no tenant outside the buffer is left
             plan = plan.without(here)
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
@@ -124,11 +120,10 @@ class PolluteBuffer:
             domain=inventory.domain,
             members=members,
             plan=plan,
-            wait_until_s=0.0,
             load_since_s=now.at_s - SHORT_S,
-            came_s=now.at_s,
-            hurried=state.came_s is not None and now.at_s - state.came_s < SHORT_S,
-            floors={one: look for one, look in state.floors.items() if one in unchanged},
+            deviation=0.0,
+            failures=arrivals.still_failed(state, members),
+            found={one: look for one, look in state.found.items() if one in unchanged},
         )
         before = {member.id for member in state.members}
         steps = [
@@ -137,32 +132,10 @@ class PolluteBuffer:
         ]
         steps += [Step(Action.ADOPT, one, message("left")) for one in before - here]
         steps = steps or [Step(Action.ADOPT, "layout", message("tenants-or-domain-changed"))]
-        barred = arrivals.still_barred(state, members)
-        fresh = dataclasses.replace(
-            _afresh(after),
-            tried=arrivals.still_known(state, members),
-            barred=barred,
-        )
-        return fresh, (*judged, *sorted(steps, key=lambda step: step.subject))
-
-    def _ended(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """Judge a trial that new tenants end, by the former tenants alone.
-
-        A move with a clear gain is kept. Any other move is tried again after all others. If a
-        tenant has left, the gain of the others says nothing about the trial.
-        """
-        doubted = dataclasses.replace(state, doubted=())
-        same = arrivals.stayed(state.members, now.inventory)
-        if state.trial is None or same is None or state.domain != now.inventory.domain:
-            return doubted, ()
-        seen, move = trial.shown(state, now, same), state.trial
-        if move.plan.apart:
-            why = message("tenants-changed")
-            return doubted, (_undone(move, why),)
-        paid = seen.gain > PAYS_AT_ONCE and not seen.unsure
-        if seen.other is None and seen.suffers is None and paid:
-            return dataclasses.replace(doubted, plan=move.plan), (_kept(move, seen),)
-        return dataclasses.replace(doubted, doubted=(move.what,)), (_undone(move, _against(seen)),)
+        if state.trial is not None and members != state.members:
+            steps.append(_undone(state.trial, message("tenants-changed")))
+        began_s = state.began_s if after.failures else now.at_s  # what failed would fail again
+        return _afresh(after, began_s), tuple(sorted(steps, key=lambda step: step.subject))
 
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with guaranteed ways.
@@ -195,6 +168,7 @@ class PolluteBuffer:
         if state.counted and (other := _other_load(state, now)):
             return self._another_load(state, now, message("another-load", tenant=other))
         seen = _looked(state, now)
+        seen = floors.measured(seen, now.inventory.tenants)
         if now.at_s < seen.load_since_s + seen.calm_s:
             return seen, ()
         found = search.next_move(seen, now.inventory, self.parameters, self._without)
@@ -206,8 +180,8 @@ class PolluteBuffer:
         """Measure again after a change of load.
 
         If loads change too often for trials, the plan is that of a host without the agent, with
-        guaranteed ways. A critical tenant with a new load leaves the buffer, because the former
-        load was the reason for confinement.
+        guaranteed ways. A tenant with a new load leaves the buffer, because the former load was
+        the reason for confinement.
         """
         lasted_s = now.at_s - state.load_since_s
         often = lasted_s < max(SHORT_S, 2 * state.calm_s)
@@ -215,7 +189,7 @@ class PolluteBuffer:
         inventory = now.inventory
         changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now.looks))
         plan = self._called_in(state, now)
-        plan = arrivals.critical_released(plan, state.members, changed)
+        plan = plan.without(plan.confined & changed)
         plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
         what = message("measuring-anew", cause=why)
         if often:
@@ -223,7 +197,11 @@ class PolluteBuffer:
             plan = self._with_promises(plan, now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         fresh = dataclasses.replace(
-            _afresh(state), load_since_s=now.at_s, calm_s=float(calm_s), plan=plan, hurried=False
+            _afresh(state, now.at_s),
+            load_since_s=now.at_s,
+            calm_s=float(calm_s),
+            plan=plan,
+            deviation=0.0,
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.HOLD if state.trial is None else Action.UNDO
@@ -232,16 +210,12 @@ class PolluteBuffer:
     def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Keep the move on trial, undo the move, or take another sample."""
         assert state.trial is not None
-        if state.trial.plan.apart:
-            return self._measured(state, now)
         seen = trial.shown(state, now, now.inventory.tenants)
         if seen.other:
             why = message("undone-by-load", move=state.trial.what, tenant=seen.other)
             return self._another_load(state, now, why)
         gain, count = seen.gain, seen.counted
-        state = dataclasses.replace(
-            state, trial_looks=seen.looks, trial_counted=count, samples=state.samples + 1
-        )
+        state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=count)
         if seen.suffers:
             return self._undo(state, now, seen)
         if (gain > PAYS_AT_ONCE and not seen.unsure) or (count == TRIAL_LOOKS and gain > PAYS):
@@ -250,44 +224,25 @@ class PolluteBuffer:
             return state, ()
         return self._undo(state, now, seen)
 
-    def _measured(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
-        """Store the readings of tenants with own ways, and continue from the plan."""
-        assert state.trial is not None
-        referenced = state.trial.plan.referenced
-        after = dataclasses.replace(
-            state,
-            floors=floors.measured(state, now.inventory.tenants, now.looks),
-            samples=state.samples + 1,
-            references_at_s=(*search.last_minute(state.references_at_s, now.at_s), now.at_s),
-            referenced=state.referenced | referenced,
-            late=state.late | referenced if state.paid else state.late,
-            trial=None,
-        )
-        return self._next(after, now, (_undone(state.trial, message("seen")),))
-
     def _undo(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
         """Return to the former plan, bar the move for a while, and try the next move."""
         assert state.trial is not None
         undone = dataclasses.replace(
             state,
-            tried=(*state.tried, state.trial.plan),
-            trials=state.trials + 1,
-            failed=state.failed + 1,
-            refused=(*state.refused, state.trial.what),
-            doubted=(*_others(state.doubted, state.trial.what), state.trial.what),
-            lost=state.lost + max(0.0, -seen.speeds),
-            barred=self._bar(state.barred, state.trial.plan, now.at_s),
+            failures=self._failed(state, state.trial.plan, state.trial.what, now.at_s),
             trial=None,
         )
         return self._next(undone, now, (_undone(state.trial, _against(seen)),))
 
-    def _bar(self, barred: tuple[Barred, ...], plan: Plan, at_s: float) -> tuple[Barred, ...]:
-        """Bar a failed plan, for twice as long as the last time."""
+    def _failed(
+        self, state: State, plan: Plan, what: Message | None, at_s: float
+    ) -> tuple[Failure, ...]:
+        """Return the failures with a further one, barred for twice as long as the last time."""
         least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
-        last = next((one.delay_s for one in barred if one.plan == plan), 0.0)
+        last = next((one.delay_s for one in state.failures if one.plan == plan), 0.0)
         delay_s = min(max(2 * last, least), most)
-        others = (one for one in barred if one.plan != plan and one.until_s + most > at_s)
-        return (*others, Barred(plan, delay_s, at_s + delay_s))
+        others = (one for one in state.failures if one.plan != plan and one.until_s + most > at_s)
+        return (*others, Failure(plan, what, delay_s, at_s + delay_s))
 
     def _keep(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
         """Make the plan on trial the present plan; the trial's readings are the next base."""
@@ -295,16 +250,10 @@ class PolluteBuffer:
         kept = dataclasses.replace(
             state,
             plan=state.trial.plan,
-            tried=(*state.tried, state.plan),
-            trials=state.trials + 1,
-            failed=0,
-            doubted=_others(state.doubted, state.trial.what),
+            failures=self._failed(state, state.plan, None, now.at_s),
             looks=state.trial_looks,
             counted=state.trial_counted,
             base=now.sample,
-            paid=state.paid + 1,
-            samples=0 if seen.speeds > PAYS_AT_ONCE else state.samples,
-            floors=state.floors if state.paid else floors.without_nothing(state.floors),
             trial=None,
         )
         return self._next(kept, now, (_kept(state.trial, seen),))
@@ -329,43 +278,26 @@ class PolluteBuffer:
         return after, (*steps, Step(Action.SHUFFLE, move.subject, message("tried", move=move.what)))
 
     def _to_rest(self, state: State) -> State:
-        """Stop searching; if all trials failed, the wait for the next search is twice as long.
+        """Stop searching.
 
-        After a kept trial the readings are few, and the first includes the cost of the move. The
-        first samples at rest therefore replace the readings.
+        A trial's readings are few, and include the cost of the move. The first samples at rest
+        therefore replace the readings.
         """
-        least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
-        wait_s = 0.0
-        if state.trials and not state.paid:
-            wait_s = min(max(2 * state.wait_s, least), most)
-        at_s = state.base.taken_at_s if state.base is not None else 0.0
-        return dataclasses.replace(
-            state,
-            phase=Phase.REST,
-            trial=None,
-            wait_s=wait_s,
-            wait_until_s=at_s + wait_s,
-            hurried=False,
-            deviation=0.0,
-            strange=0,
-            rested=0 if state.paid else watch.SETTLING,
-        )
+        return dataclasses.replace(state, phase=Phase.REST, trial=None, counted=0, strange=0)
 
     def _rest(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
         """Watch the load; search again after a change of load, or after a long time."""
         seen, why = watch.watch(state, now)
-        overdue = now.at_s > state.wait_until_s + self.parameters.backoff_max_s
+        overdue = now.at_s > state.began_s + self.parameters.backoff_max_s
         if why and _other_load(state, now):
             return self._another_load(state, now, why)
-        plan = self._called_in(seen, now) if why or overdue else seen.plan
-        called_in = plan != seen.plan  # no wait for this change
-        if not called_in and (now.at_s < state.wait_until_s or not (why or overdue)):
+        if not (why or overdue):
             return seen, ()
+        plan = self._called_in(seen, now)
         cause = why or message("nothing-tried-for-long")
         step = Step(Action.HOLD, "layout", message("measuring-anew", cause=cause))
-        if called_in:
-            return _afresh(dataclasses.replace(seen, plan=plan)), (step,)
-        return _looked(_afresh(seen), now), (step,)
+        fresh = _afresh(dataclasses.replace(seen, plan=plan), now.at_s)
+        return fresh if plan != seen.plan else _looked(fresh, now), (step,)
 
     def _called_in(self, state: State, now: Now) -> Plan:
         """Return the plan; end all lending if misses stall a lender."""
@@ -385,8 +317,6 @@ def _undone(move: Move, why: Message) -> Step:
 
 def _against(seen: trial.Shown) -> Message:
     """Return the reason to undo a trial."""
-    if seen.other is not None:
-        return message("has-another-load", tenant=seen.other)
     if seen.suffers is not None:
         return message("would-lose", tenant=seen.suffers)
     return _speeds(seen)
@@ -406,12 +336,8 @@ def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
     return same and all(had[one.tenant] >= one.ways for one in promised)
 
 
-def _others(known: tuple[Message, ...], what: Message) -> tuple[Message, ...]:
-    return tuple(one for one in known if one != what)
-
-
-def _afresh(state: State) -> State:
-    """Reset measurements and trials for a new load."""
+def _afresh(state: State, at_s: float) -> State:
+    """Reset measurements for a new search."""
     return dataclasses.replace(
         state,
         phase=Phase.MEASURE,
@@ -419,18 +345,8 @@ def _afresh(state: State) -> State:
         counted=0,
         base=None,
         trial=None,
-        tried=(),
-        trials=0,
-        failed=0,
-        refused=(),
-        lost=0.0,
-        paid=0,
-        deviation=0.0,
+        began_s=at_s,
         strange=0,
-        samples=0,
-        referenced=frozenset(),
-        late=frozenset(),
-        floors=floors.without_nothing(state.floors),
     )
 
 

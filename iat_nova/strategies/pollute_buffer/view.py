@@ -19,9 +19,8 @@ LINE = 64  # bytes per miss
 class View:
     """Input for choosing moves.
 
-    `settled`: no move has been kept since the load last changed. `stakes`: total gain if a tenant
-    never missed, by tenant. `lacks`: total gain if a tenant had its minimum speed, by tenant.
-    `late`: tenants whose minimum speed was unknown when a move was kept. `ids`: all tenants.
+    `settled`: no move has been kept lately. `stakes`: total gain if a tenant never missed,
+    by tenant. `lacks`: total gain if a tenant had its minimum speed, by tenant. `ids`: all tenants.
     `readers`: tenants with I/O.
     """
 
@@ -32,7 +31,6 @@ class View:
     settled: bool
     stakes: Mapping[str, float]
     lacks: Mapping[str, float]
-    late: frozenset[str]
     ids: frozenset[str]
     best_effort: frozenset[str]
     readers: frozenset[str]
@@ -47,7 +45,6 @@ class View:
         floors: Floors | None = None,
         *,
         settled: bool = True,
-        late: frozenset[str] = frozenset(),
     ) -> View:
         """Compute the figures of all tenants."""
         tenants = inventory.tenants
@@ -59,7 +56,6 @@ class View:
             settled,
             judge.stakes(tenants, looks),
             judge.lacks(tenants, looks, floors or {}),
-            late,
             frozenset(tenant.id for tenant in tenants),
             frozenset(one.id for one in tenants if one.priority is Priority.BE),
             frozenset(tenant.id for tenant in tenants if tenant.io),

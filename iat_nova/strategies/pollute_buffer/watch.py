@@ -14,7 +14,7 @@ from iat_nova.strategies.pollute_buffer.state import State
 CHANGED = 0.10  # relative; a larger and unusual deviation is a changed load
 USUAL = 2.5  # times the usual largest deviation
 LEARNT = 8  # samples at rest for the usual deviation and the mean
-SETTLING = 2  # samples at rest after a kept trial, the base for later samples
+SETTLING = 2  # samples at rest that replace those of trials
 UNSETTLED = 0.30  # relative; a larger deviation while settling is a changed load
 SURE = 2  # consecutive samples
 
@@ -27,18 +27,18 @@ def watch(state: State, now: Now) -> tuple[State, Message | None]:
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return state, message("another-load", tenant=other)
     deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
-    settling = state.rested < SETTLING
+    settling = state.counted < SETTLING
     if deviation > (UNSETTLED if settling else max(CHANGED, USUAL * state.deviation)):
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
         why = message(what, tenant=tenant, change=deviation)
         return seen, why if strange >= SURE else None
-    rested = state.rested + settling
-    count = rested if settling else min(state.counted + 1, LEARNT)
-    usual = 0.0 if settling else state.deviation + (deviation - state.deviation) / count
+    count = min(state.counted + 1, LEARNT)
+    usual = state.deviation
+    if not settling:
+        usual += (deviation - usual) / (LEARNT if usual else 1)
     return dataclasses.replace(
         state,
-        rested=rested,
         strange=0,
         looks=judge.mean(state.looks, now.looks, count),
         counted=count,

@@ -2,6 +2,7 @@
 """The pollute buffer: who pollutes is found by trial, what does not pay is undone."""
 
 import dataclasses
+import math
 import random
 import unittest
 from collections.abc import Callable
@@ -21,7 +22,6 @@ from iat_nova.model import (
     Rates,
     Sample,
     Step,
-    Tenant,
     TenantKind,
     WayMask,
     WayRequest,
@@ -34,7 +34,6 @@ from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer import (
     PolluteBuffer,
-    arrivals,
     judge,
     moves,
     plan,
@@ -44,8 +43,7 @@ from iat_nova.strategies.pollute_buffer import (
     watch,
 )
 from iat_nova.strategies.pollute_buffer.plan import Plan
-from iat_nova.strategies.pollute_buffer.search import LOSES
-from iat_nova.strategies.pollute_buffer.state import Phase, State
+from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
 from tests import said
 from tests.unit import build
@@ -137,23 +135,10 @@ class TrialTest(unittest.TestCase):
         self.assertEqual("best-effort-topmost", kept.reason.values["move"].code)
         self.assertGreater(kept.reason.values["cause"].values["gain"], 0.0)
 
-    def test_who_comes_as_best_effort_joins_the_others_in_the_buffer(self) -> None:
-        """What it may do is known of its like; a critical guest may fill more."""
-        run = Run()
-        run.on(host((PC, FITS), (BE, STREAM)), 20)
-        for priority, confined in ((BE, True), (PC, False)):
-            again = dataclasses.replace(run.decisions[-1])
-            fresh = Run()
-            fresh.state, fresh.at_s = run.state, run.at_s
-            fresh.on(host((PC, FITS), (BE, STREAM), (priority, FITS)), 1)
-            assert fresh.state is not None
-            self.assertEqual(confined, "t2" in fresh.state.plan.confined)
-            self.assertEqual(again.layout.mask_of("t1"), fresh.decisions[-1].layout.mask_of("t1"))
-
     def test_a_trial_tells_nothing_once_somebody_does_something_else(self) -> None:
         """A tenant's references an instruction do not depend on its ways."""
         here, run = host((PC, FITS), (BE, STREAM)), Run()
-        run.on(here, 3)  # ways of its own for t1, then the first trial
+        run.on(here, 2)
         loads = {"t0": Load(1, 0.7, 0.03, FITS), "t1": Load(1, 0.7, 0.02, STREAM)}
         run.on(FormulaHost(here.inventory, loads, CALM), 1)
         (step,) = run.decisions[-1].steps
@@ -188,9 +173,9 @@ class TrialTest(unittest.TestCase):
         self.assertIn("t1", run.state.plan.confined)
         self.assertGreater(here.under(run.state.layout).speeds[0], 1.2 * before)
 
-    def test_a_critical_tenant_leaves_the_buffer_when_its_own_load_changes(self) -> None:
+    def test_a_tenant_leaves_the_buffer_when_its_own_load_changes(self) -> None:
         """Another's change says nothing of what it does."""
-        for changed, confined in (("t1", False), ("t2", True)):
+        for changed in ("t1", "t2"):
             here, run = (
                 host((PC, Curve(0.0, (Piece(0.35, 8.0, 8.0),))), (PC, STREAM), (BE, STREAM)),
                 Run(),
@@ -201,7 +186,7 @@ class TrialTest(unittest.TestCase):
             loads[changed] = dataclasses.replace(loads[changed], references=0.03)
             run.on(FormulaHost(here.inventory, loads, CALM), 1)
             assert run.state is not None
-            self.assertEqual(confined, "t1" in run.state.plan.confined)
+            self.assertEqual({"t1", "t2"} - {changed}, run.state.plan.confined)
 
     def test_an_empty_buffer_has_no_size(self) -> None:
         """Who is confined next is not given the ways that others once needed there."""
@@ -280,7 +265,7 @@ class TrialTest(unittest.TestCase):
             return watch.watch(state, dataclasses.replace(now, looks=looks))
 
         state = PolluteBuffer(Parameters()).initial(here.inventory, 0.0)
-        state = dataclasses.replace(state, looks=now.looks, counted=3, phase=Phase.REST)
+        state = dataclasses.replace(state, looks=now.looks, phase=Phase.REST)
         for factors, changed in (
             ((0.8, 0.8, 0.8, 0.8), False),  # faster or slower than in the trial, and steady
             ((0.8, 0.8, 0.7, 0.7), True),  # by an eighth
@@ -294,14 +279,6 @@ class TrialTest(unittest.TestCase):
                     self.assertIsNone(why)
                     after, why = seen(after, factor)
                 self.assertEqual(changed, why is not None)
-
-    def test_what_is_known_of_a_kept_plan_from_trials_is_seen_anew_at_rest(self) -> None:
-        """Where none was kept the samples of the plan from before them all are still good."""
-        strategy = PolluteBuffer(Parameters())
-        state = strategy.initial(host((PC, FITS)).inventory, 0.0)
-        for paid, failed, rested in ((1, 0, 0), (1, 1, 0), (0, 3, 2), (0, 0, 2)):
-            ended = dataclasses.replace(state, paid=paid, failed=failed, rested=1)
-            self.assertEqual(rested, strategy._to_rest(ended).rested)
 
     def test_what_did_not_pay_is_not_tried_again_because_a_neighbour_comes(self) -> None:
         """A best-effort guest that fills nothing changes nothing; a critical one might."""
@@ -319,15 +296,23 @@ class TrialTest(unittest.TestCase):
     def test_what_failed_is_barred_twice_as_long_each_time(self) -> None:
         """10 s, 20 s, and so on to the most; long after, it begins anew."""
         strategy, plan = PolluteBuffer(Parameters()), Plan(frozenset(("t1",)), 2, 2)
-        other = Plan(frozenset(("t0",)), 2, 2)
-        barred, at_s, delays = strategy._bar((), other, 0.0), 0.0, []
+        other, what = Plan(frozenset(("t0",)), 2, 2), message("confine", tenant="t1")
+        state = strategy.initial(host((PC, FITS)).inventory, 0.0)
+
+        def failed(plan: Plan, at_s: float) -> tuple[Failure, ...]:
+            return strategy._failed(state, plan, what, at_s)
+
+        barred, at_s, delays = failed(other, 0.0), 0.0, []
         for _ in range(9):
-            barred = strategy._bar(barred, plan, at_s)
+            state = dataclasses.replace(state, failures=barred)
+            barred = failed(plan, at_s)
+            self.assertEqual((what, at_s), (barred[-1].what, barred[-1].at_s))
             delays.append(barred[-1].delay_s)
             at_s = barred[-1].until_s
+        state = dataclasses.replace(state, failures=barred)
         self.assertEqual([10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 640.0, 640.0], delays)
         self.assertEqual([plan], [one.plan for one in barred])  # the other is forgotten by now
-        self.assertEqual(10.0, strategy._bar(barred, other, at_s)[-1].delay_s)
+        self.assertEqual(10.0, failed(other, at_s)[-1].delay_s)
 
     def test_a_load_that_goes_back_and_forth_does_not_have_the_same_tried_again(self) -> None:
         """Until its time is over, or a critical guest comes."""
@@ -342,13 +327,13 @@ class TrialTest(unittest.TestCase):
                         assert run.state.trial is not None
                         tried += 1
                         until_s = [
-                            b.until_s for b in run.state.barred if b.plan == run.state.trial.plan
+                            b.until_s for b in run.state.failures if b.plan == run.state.trial.plan
                         ]
                         self.assertLessEqual(max(until_s, default=0.0), run.at_s)
         self.assertGreater(tried, 3)
-        self.assertTrue(run.state.barred)
+        self.assertTrue(run.state.failures)
         run.on(host((PC, FITS), (BE, FITS), (PC, FITS)), 1)
-        self.assertEqual((), run.state.barred)
+        self.assertEqual((), run.state.failures)
 
     def test_loads_that_change_too_often_for_trials_are_left_as_found(self) -> None:
         """Each shorter than what a search takes; one that lasts is searched for again."""
@@ -367,36 +352,48 @@ class TrialTest(unittest.TestCase):
         run.on(busy, int(run.state.calm_s) + 20)
         self.assertGreater(run.moves(), 0)
 
-    def test_what_failed_last_time_is_tried_after_all_else(self) -> None:
-        """Under another load too: what promises most is wrong about the same move again."""
-        here, run = host((PC, FITS), (PC, PART), (BE, STREAM)), Run()
+    def test_a_kind_of_move_that_failed_must_promise_twice_as_much(self) -> None:
+        """After each failure; other kinds need not."""
+        here, run = host((PC, FITS), (BE, STREAM), (BE, STREAM)), Run(0.0)
+        run.on(here, 2)
+        state = run.state
+        assert state is not None and state.base is not None
+        view = View.of(here.inventory, Parameters(), state.base, state.looks)
+        singles = [
+            promise
+            for promise, move in moves.candidates(view, state.plan)
+            if move.what.code == "confine"
+        ]
+        bears = int(math.log2(singles[0] / moves.WORTH))
+        for kind, times, tried in (
+            ("confine", bears, True),
+            ("confine", bears + 1, False),
+            ("release", bears + 1, True),
+        ):
+            failures = tuple(
+                Failure(Plan(frozenset({one}), 2, 2), message(kind, tenant=one), 10.0, 1e3)
+                for one in map(str, range(times))
+            )
+            found = search.next_move(
+                dataclasses.replace(state, failures=failures),
+                here.inventory,
+                Parameters(),
+                {"topmost-ways"},
+            )
+            with self.subTest(kind=kind, times=times):
+                self.assertEqual(tried, found is not None)
 
-        def tried(run: Run) -> Step:
-            """Return the first trial after that of ways of its own."""
-            steps = run.steps("tried")
-            return next(step for step in steps if step.reason.values["move"].code != "reference")
-
-        run.on(here, 5)
-        assert run.state is not None
-        first = tried(run)
-        what = first.reason.values["move"]
-        fresh = Run()
-        fresh.on(here, 1)
-        assert fresh.state is not None
-        fresh.state = dataclasses.replace(fresh.state, doubted=(what,))
-        fresh.on(here, 4)
-        second = tried(fresh)
-        self.assertNotEqual(first, second)
-
-    def test_a_search_ends_when_it_has_cost_enough(self) -> None:
-        """What nothing helps is not made worse by ever new trials."""
-        here, run = host((PC, FITS), (BE, STREAM)), Run()
-        run.on(here, 4)
-        assert run.state is not None
-        tried = dataclasses.replace(run.state, lost=0.0)
-        self.assertIsNotNone(search.next_move(tried, here.inventory, run.strategy.parameters))
-        spent = dataclasses.replace(tried, lost=LOSES + 0.01)
-        self.assertIsNone(search.next_move(spent, here.inventory, run.strategy.parameters))
+    def test_a_trial_that_an_arrival_ends_says_nothing(self) -> None:
+        """Nor one that a departure ends; a best-effort newcomer begins outside the buffer."""
+        here, run = host((PC, FITS), (BE, STREAM), (BE, Curve(0.0, ()))), Run(0.0)
+        run.on(without_last(here), 2)
+        for now in (here, without_last(here)):
+            assert run.state is not None and run.state.trial is not None
+            run.on(now, 1)
+            (undone,) = (one for one in run.decisions[-1].steps if one.action is Action.UNDO)
+            self.assertEqual("tenants-changed", undone.reason.values["cause"].code)
+            self.assertEqual((frozenset(), ()), (run.state.plan.confined, run.state.failures))
+            run.on(now, 1)
 
     def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
         """Also during a trial."""
@@ -410,60 +407,6 @@ class TrialTest(unittest.TestCase):
         run.on(alone, 20)
         self.assertEqual((WayMask(0x7FF),), tuple(g.mask for g in run.decisions[-1].layout.groups))
         self.assertIsNone(run.decisions[-1].layout.mask_of("t1"))
-
-    def test_a_trial_that_a_newcomer_ends_is_judged_by_those_who_were_there(self) -> None:
-        """What paid is kept, and who comes as best-effort goes where its like are."""
-        for priority in (BE, PC):
-            here, run = host((PC, FITS), (BE, STREAM), (priority, Curve(0.0, ()))), Run(0.0)
-            run.on(without_last(here), 3)
-            assert run.state is not None
-            self.assertIs(Phase.TRIAL, run.state.phase)
-            run.on(here, 1)
-            steps = run.decisions[-1].steps
-            self.assertEqual([Action.GROW, Action.ADOPT], [one.action for one in steps])
-            self.assertEqual("kept", steps[0].reason.code)
-            self.assertGreater(steps[0].reason.values["cause"].values["gain"], 0.0)
-            confined = {"t1", "t2"} if priority is BE else {"t1"}
-            self.assertEqual(confined, run.state.plan.confined)
-
-    def test_a_trial_that_a_newcomer_ends_and_that_harmed_is_tried_after_others(self) -> None:
-        """It may have harmed because of the newcomer: it is not barred."""
-        here, run = host((PC, FITS), (BE, STREAM), (BE, Curve(0.0, ()))), Run(0.0)
-        run.on(without_last(here), 3)
-        assert run.state is not None and run.state.trial is not None
-        harmful = run.state.trial.what
-        loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
-        run.on(FormulaHost(here.inventory, {**loads, "t0": Load(1, 0.7, 0.02, STREAM)}, CALM), 1)
-        undone = run.decisions[-1].steps[0].reason
-        self.assertEqual("undone", undone.code)
-        self.assertLess(undone.values["cause"].values["gain"], 0.0)
-        self.assertEqual((harmful,), run.state.doubted)
-        self.assertEqual((frozenset(), ()), (run.state.plan.confined, run.state.barred))
-
-    def test_who_was_there_before(self) -> None:
-        """CPUs aside, as the host's are those that guests leave; nobody left, nobody is another."""
-        inventory = host((PC, FITS), (BE, STREAM)).inventory
-        members = arrivals.members_of(inventory)
-        first, second = inventory.tenants
-
-        def stayed(*tenants: Tenant) -> tuple[Tenant, ...] | None:
-            return arrivals.stayed(members, dataclasses.replace(inventory, tenants=tenants))
-
-        fewer = dataclasses.replace(first, cpus=())
-        comes = dataclasses.replace(first, id="t2")
-        self.assertEqual((fewer, second), stayed(comes, second, fewer))
-        self.assertIsNone(stayed(first, comes))
-        self.assertIsNone(stayed(first, dataclasses.replace(second, priority=PC)))
-
-    def test_a_trial_says_nothing_where_somebody_left(self) -> None:
-        """The others gain by that alone."""
-        here, run = host((PC, FITS), (BE, STREAM), (BE, STREAM)), Run(0.0)
-        run.on(here, 2)
-        assert run.state is not None
-        self.assertIs(Phase.TRIAL, run.state.phase)
-        run.on(without_last(here), 1)
-        self.assertEqual({Action.ADOPT}, {one.action for one in run.decisions[-1].steps})
-        self.assertEqual(frozenset(), run.state.plan.confined)
 
 
 class OnMemory(Run):
@@ -875,14 +818,13 @@ class CleanTest(unittest.TestCase):
 class PromiseTest(unittest.TestCase):
     """Ways that a flavor promises are filled by others only if that costs their owner nothing."""
 
-    def test_ways_are_called_in_while_a_back_off_lasts(self) -> None:
-        """No new search begins then; a promise does not wait for that."""
+    def test_ways_are_called_in_when_their_owner_misses(self) -> None:
+        """Before anything is tried."""
         idle = promising(host((PC, Curve(0.0, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
         run = Run()
         run.on(idle, 25)
         assert run.state is not None
         self.assertEqual(({"t0"}, Phase.REST), (run.state.plan.lenders, run.state.phase))
-        run.state = dataclasses.replace(run.state, wait_until_s=run.at_s + 600.0)
         missing = Curve(0.3, ())  # of as many references as before
         run.on(promising(host((PC, missing), (PC, FITS), (PC, FITS)), 4, 0, 0), 3)
         self.assertEqual({"t0"}, run.state.plan.owners)
