@@ -2,9 +2,9 @@
 """Reasons against writes: other owners, conflicting changes, refusals.
 
 For each reason the original settings are restored: masks that are not adapted to the guests fit by
-chance only. While another program allocates cache, resctrl is not mounted, or a source has not
-answered since the start, the agent does not write; these reasons end by themselves. A refused write
-is tried again after growing pauses, because most causes pass: all RMIDs in use, a busy group.
+chance only. Some reasons end by themselves: another program allocates cache, resctrl is not
+mounted, a source has not answered since the start. A refused write is tried again after growing
+pauses, because most causes pass: all RMIDs in use, a busy group.
 
 After a conflicting change of its settings, the agent restores once and only observes until the next
 start. If another process has become the host's writer, the agent does not even restore: the other

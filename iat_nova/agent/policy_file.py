@@ -2,11 +2,10 @@
 """The file of a policy: read here, and rendered in a child process under limits.
 
 Jinja2's sandbox limits access, not effort: nested ranges, strings that double, ``center``,
-``lipsum`` and ``batch`` can take all time and memory. The child is a new interpreter
-(``subprocess``): the agent has threads, which ``fork`` would leave in an undefined state, and
-limits on memory or CPU time apply to a whole process. The child sets the limits itself and gives up
-all capabilities. Its start takes some 0.3 s of CPU time, once per policy file. A file without a
-template needs no child.
+``lipsum`` and ``batch`` can take all time and memory. Limits on memory or CPU time apply to a whole
+process. The child is a new interpreter (``subprocess``), because ``fork`` would leave the agent's
+threads in an undefined state. The child sets the limits itself and gives up all capabilities. Its
+start takes some 0.3 s of CPU time, once per policy file. A file without a template needs no child.
 """
 
 from __future__ import annotations

@@ -23,9 +23,9 @@ class Sampler:
         """Return a sample for every domain; empty at the first reading or if no time passed.
 
         A tenant's rates are the sums over its `counted_cpus`. A tenant is absent from the sample if
-        a counter of one of these CPUs is missing in either reading, or went backwards (wrapped, or
-        the CPU was offline). A tenant is also absent if the CPUs were not the tenant's at the last
-        reading: then the counts belong to another tenant.
+        a counter of one of these CPUs is missing in either reading, or went backwards. A counter
+        goes backwards after a wrap, or if the CPU was offline. A tenant is also absent if the CPUs
+        were not the tenant's at the last reading: then the counts belong to another tenant.
         """
         before, self._before = self._before, counts
         owners, self._counted = self._counted, dict(inventories)

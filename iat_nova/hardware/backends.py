@@ -167,7 +167,8 @@ def restorers(host: Host) -> dict[str, Restorable]:
     """Return restorers for the parts of every possible choice, by name; nothing is opened yet.
 
     Settings that one agent saved must be restored even if the next agent would choose other
-    interfaces, or none: a counter that cannot be opened must not prevent restoring masks.
+    interfaces, or none. For example, a counter that cannot be opened must not prevent restoring
+    masks.
     """
     parts: dict[str, Restorable] = {
         name: PqosAllocator(interface, host.topology, host.fs)
@@ -364,7 +365,7 @@ def _cha_by_registers(
 
 
 def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, Choice]:
-    """Count what devices write on a CPU that does not tell hits from misses."""
+    """Return counters of lines that devices write, for CPUs that do not count hits and misses."""
     role = "ddio counters"
     if not model.fabric:
         return None, Choice(role, "none", message("fabric-event-unknown"))

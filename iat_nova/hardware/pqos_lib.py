@@ -346,8 +346,9 @@ def _capability(address: int) -> Capability:
 def _bandwidth(mba: _CapMba) -> BandwidthControl | None:
     """Return the control of memory bandwidth, or None.
 
-    With MBA's controller on (``mba_MBps``) the kernel steers bandwidth in MB/s, and delays that are
-    not linear are not a percentage: in both cases bandwidth cannot be limited.
+    Bandwidth cannot be limited if MBA's controller is on (``mba_MBps``): then the kernel steers
+    bandwidth in MB/s. Bandwidth can also not be limited if delays are not linear, and so not a
+    percentage.
     """
     if mba.ctrl_on > 0:
         return None

@@ -45,10 +45,10 @@ class Inspection:
 class ResctrlMemory:
     """The knowledge of an instance about its groups, with which another process can continue.
 
-    By cache domain: `classes` as requested, `slots` (class -> number of its group), stamps of the
-    CPUs that were `online` (`Topology.plugged`), masks as `read_back`, the default group's original
-    masks (`default_found`, by resource). By group: `cpus`, `limits` of memory bandwidth by domain.
-    `made`: numbers of the groups.
+    By cache domain: `classes` as requested, `slots` (class -> number of its group), `online` CPUs
+    with their stamps (`Topology.plugged`), masks as `read_back`, and `default_found`, the default
+    group's original masks by resource. By group: `cpus`, and `limits` of memory bandwidth by
+    domain. `made`: numbers of the groups.
     """
 
     classes: Mapping[int, Mapping[str, ClassMask]]

@@ -247,9 +247,10 @@ def _parts(space: Space, ways: int, best_effort_high: bool) -> Placement:
 def neighbours(space: Space, placement: Placement) -> list[Placement]:
     """Return all placements one move away.
 
-    A move of a mask: one way wider or narrower at either end, one way up or down, all ways, the
-    ways below DDIO, or half of the ways. The move applies to one unit, or to all units of one
-    priority on a socket. Other moves: DDIO one way more or less, a port's DCA on or off.
+    A mask becomes one way wider or narrower at either end, moves up or down by one way, or becomes
+    all ways, the ways below DDIO, or half of the ways. The move applies to one unit, or to all
+    units of one priority on a socket. Other moves: DDIO one way more or less, a port's DCA on or
+    off.
     """
     found: list[Placement] = []
     for numbers in _groups(space):

@@ -38,8 +38,8 @@ class Row:
     such workloads. `be_throughput`: performance of the best-effort workloads; 1 under the reference
     with the same seed; None without such workloads. Both are geometric means of `performance`. A
     guest that arrives or leaves counts for the time of its stay. `memory_bandwidth`: GB/s, the mean
-    of the run. `settle_s`: the longest time from a moment (start, event, a guest's arrival or
-    departure, a restart of the agent) to the last move of a mask before the next moment.
+    of the run. `settle_s`: the longest time from a moment to the last move before the next
+    moment. Moments: start, events, guests' arrivals and departures, restarts of the agent.
     `pc_of_bound`: PC performance relative to the best layouts found (`sim.bound`); None without a
     search.
     """
@@ -335,7 +335,7 @@ def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name:
     Performance is the work per busy cycle: packets, blocks or accesses. Cycles of the virtual
     switch for the same packet are included, and packets lost in the switch reduce the performance
     in proportion. Load from outside is given, so work per second shows no difference until a thread
-    saturates. The cost of a packet shows the effect of the cache at every load, and its inverse is
+    saturates. The cost of a packet shows the effect of the cache at every load. The inverse cost is
     proportional to the possible throughput, which a saturated thread reaches.
 
     For packets the result is multiplied by `headroom`, the latency in a unit of the guest's own.
@@ -360,9 +360,9 @@ def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name:
 def headroom(scenario: Scenario, workload: Workload, done: WorkloadResult) -> float:
     """Return the mean free share, 0..1, of a workload's receive rings over a run.
 
-    By Little's law the rings hold packets per second times latency; behind a virtual switch, also
-    the rings of the switch count. 1 without a ring; at least the share of one packet, because the
-    workload still serves packets.
+    By Little's law the rings hold packets per second times latency. Behind a virtual switch, the
+    rings of the switch also count. The result is 1 without a ring. The minimum is the share of one
+    packet, because the workload still serves packets.
     """
     if workload.profile.form not in NETWORKED or done.latency_us is None:
         return 1.0

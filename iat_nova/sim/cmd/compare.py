@@ -58,9 +58,9 @@ class SimulateCompare(Lister):
     or the strategy of --against. Both are geometric means. Workloads without any work alone (PC) or
     under the reference (BE) are left out and named. Worst tenant: the PC or BE tenant with the
     lowest performance relative to the reference. Memory: GB/s. Time to settle: the longest time
-    from an event, a guest's arrival or departure, or a restart to the last move of a mask before
-    the next of these. PC of bound, after simulate bound: PC performance relative to the best
-    layouts found.
+    from a change to the last move of a mask before the next change. Changes are events, guests that
+    arrive or leave, and restarts. PC of bound, after simulate bound: PC performance relative to the
+    best layouts found.
 
     The table has the median over the seeds and the spread, and means over several scenarios.
     -f json and -f csv have one row per strategy and seed, with --tenants one row per guest's

@@ -106,10 +106,11 @@ def ends(claim: str) -> tuple[float, float]:
 def judge(findings: Iterable[Finding]) -> list[Verdict]:
     """Return the verdict on each finding. Raises KeyError on a claim that nobody published.
 
-    A number meets a published number or range within `TOLERANCE` of its nearer end, and strictly
-    if it lies in the range, or rounds to the published number in the digits in print. Each end of
-    a spread meets its own published end: low to low, high to high; a spread is strict if no end
-    lies outside the published range, too. A bound has no tolerance. An order holds or does not.
+    A number meets a published number or range within `TOLERANCE` of the nearer end. A number meets
+    a claim strictly if within the range, or if equal to the published number in the printed digits.
+    Each end of a spread meets its own published end: low to low, high to high. A spread is strict
+    if also no end lies outside the published range. A bound has no tolerance. An order holds or
+    does not.
     """
     seen: dict[str, int] = {}
     verdicts = []

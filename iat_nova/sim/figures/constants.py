@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated server's constants, and scenarios in which one constant is moved.
 
-Left out are compiled choices without a quantity: the ages of lines that enter the LLC, the way
-replaced among equals, and the count of a device's write to a line in L2. Memory's queue is fitted
-to separate measurements (``memory.py``). No figure has two sockets, so the link between sockets is
-left out.
+Compiled choices without a quantity are left out. These are the ages of lines that enter the LLC,
+the way replaced among equals, and the count of a device's write to a line in L2. Memory's queue is
+fitted to separate measurements (``memory.py``). No figure has two sockets, so the link between
+sockets is left out.
 """
 
 from __future__ import annotations
