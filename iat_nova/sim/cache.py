@@ -3,14 +3,15 @@
 
 The rules, in the order of an access:
 
-* A core's access that misses in L2 is served by the LLC, or by the L2 of another core that may hold
-  the line (`sharers`, a bit per core). A line is in at most one L2. The access fills L2 only.
+* A core's access that misses in L2 is served by the LLC, or by the L2 of another core. `sharers`
+  has a bit for each core that may hold the line. A line is in at most one L2. The access fills L2
+  only.
 * An ordinary line that hits in the LLC *moves* to L2. A line that a device wrote stays in the LLC
-  when a core reads the line, but migrates to the *inclusive* ways: only these can hold a line that
-  is also in an L2 (A4, ISCA 2025). If the migration would evict another such line, the line moves
-  to L2 instead. An eviction from the inclusive ways also removes the L2's copy, because the entry
-  in the directory is gone (Yan et al., "Attack Directories, Not Caches", S&P 2019). A core that
-  writes a line removes the LLC's copy and owns the line.
+  when a core reads the line, but migrates to the *inclusive* ways. Only the inclusive ways can hold
+  a line that is also in an L2 (A4, ISCA 2025). If the migration would evict another such line, the
+  line moves to L2 instead. An eviction from the inclusive ways also removes the L2's copy, because
+  the entry in the directory is gone (Yan et al., "Attack Directories, Not Caches", S&P 2019). A
+  core that writes a line removes the LLC's copy and owns the line.
 * L2's victim is placed in the ways of the core's mask: the LLC is a victim cache. A copy in the
   inclusive ways is removed; on a machine without inclusive ways the victim merges into the copy.
   Masks limit placement, never hits.
@@ -32,14 +33,15 @@ belongs to the core's socket.
 
 `llc` describes replacement.
 
-Two more properties differ by machine. An LLC that *fills* is the ordinary kind: a line that misses
-is also placed in the LLC, a line that hits stays, and only dirty victims of L2 come back. With
-ADCA, a device's new line enters the LLC only while the set has fewer device lines than the ways
-that the cores leave (`adaptive`). Once the monitors find that cores read device lines once, a
-device's line is replaced first after a read, and devices write through to memory.
+Two more properties differ by machine. An LLC that *fills* is the ordinary kind. Such an LLC also
+takes lines that miss, keeps lines that hit, and gets only dirty victims of L2. With ADCA, a
+device's new line enters the LLC only while the set has fewer device lines than the ways that the
+cores leave (`adaptive`). Once the monitors find that cores read device lines once, a device's line
+is replaced first after a read, and devices write through to memory.
 
-Not modelled: lines of L2 alone that are evicted when the directory is full; other clean victims
-that bypass the LLC; read-sharing (a line that two cores read moves between the two L2s).
+Not modelled: evictions of lines in L2 alone when the directory is full; other clean victims that
+bypass the LLC. Read-sharing is also not modelled: a line that two cores read moves between the two
+L2s.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The LLC's sets: replacement, and the effects of an eviction.
 
 Each way has an *age* of two bits. Among the ways of the mask, an empty way is taken, else a way of
-age 3; without such a way, the ages of all ways of the mask rise until one is 3. This is the
+age 3. Without such a way, the ages of all ways of the mask rise until one is 3. This is the
 quad-age LRU that Abel and Reineke found in Intel's client CPUs ("nanoBench", ISPASS 2020:
 QLRU_H11_M1_R0_U0), except that only the ages of the mask's ways rise. So masks without a common way
 do not affect each other. The age of a line:
@@ -14,8 +14,8 @@ do not affect each other. The age of a line:
   0x1e0.
 * A device's write gets 1, as a fill, with or without the line in the LLC. A later move to a core's
   L2 does not count as a round trip.
-* A line that migrates to the inclusive ways gets 3, and so does a victim that merges into its copy
-  (on a machine without inclusive ways): the line has been read, and L2 has or had the line.
+* A line that migrates to the inclusive ways gets 3. On a machine without inclusive ways, a victim
+  that merges into its copy also gets 3. Both lines have been read, and are or were in an L2.
   Calibrated, on claim a4-3b at 0x0c0, before L2's victims left the inclusive ways.
 
 An LLC that fills has no ages: the least recently used way is replaced, as in L2.

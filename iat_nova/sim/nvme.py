@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NVMe disks: commands of whole blocks, moved by DMA a page at a time.
+"""NVMe disks: commands of whole blocks, moved by DMA page by page.
 
-A disk has a bandwidth, a cost a command (what its data sheet's IOPS leave beside the bandwidth)
-and the latency of its medium. Its many flash dies work at once, and the next page moved is of any
-of the commands in progress. How many these are decides how long a page waits for the rest of its
-block, and so what leaks:
+A disk has a bandwidth, a cost per command (from the IOPS in the data sheet), and the latency of the
+medium. The many flash dies work in parallel, and the next page may belong to any command in
+progress. The number of these commands determines how long a page waits for the rest of its block,
+and so how many lines leak:
 
 * A controller serves its submission queues in turn (NVM Express base specification, "Round Robin
-  Arbitration", which every controller has), and Linux gives each CPU a queue of its own to each
-  drive (drivers/nvme/host/pci.c). So of each queue a command is in progress; in a striped array of
-  `drives` of each thread one a drive, and which drive has a block is a matter of chance.
-* More are begun, the queues in turn, as long as fewer bytes are in progress than keep the disk
-  busy, by Little's law its bandwidth times its medium's latency.
+  Arbitration", which every controller has). Linux gives each CPU its own queue to each drive
+  (drivers/nvme/host/pci.c). So one command of each queue is in progress. In a striped array of
+  `drives`, each thread has one command in progress per drive, and the drive of a block is random.
+* Further commands begin, from the queues in turn, until enough bytes are in progress to keep the
+  disk busy. By Little's law this is the bandwidth times the latency of the medium.
 
-A read fills its block through DDIO, or in memory where the disk's port has no DCA; a write takes
-its block from wherever the lines are. An array has the sum of its drives' bandwidths. A block lies
-on one drive whole: that an array splits blocks larger than its chunk is not modelled.
+A read fills the block through DDIO, or in memory if the disk's port has no DCA. A write reads the
+block from the present place of the lines. An array has the sum of its drives' bandwidths. A block
+lies on one drive: the splitting of blocks larger than an array's chunk is not modelled.
 
-A *job* is one thread's commands, each with a buffer of its own.
+A *job* is one thread's commands, each with its own buffer.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ from iat_nova.sim.machine import LINE_BYTES
 PAGE_BYTES = 4096
 PAGE_LINES = PAGE_BYTES // LINE_BYTES
 
-# Columns of `Disks.rates` (float64). CREDIT: seconds of its time that it may spend.
+# Columns of `Disks.rates` (float64). CREDIT: seconds of the disk's time that may be spent.
 PAGE_S, COMMAND_S, CREDIT_S, MOVED_BYTES = range(4)
-# Columns of `Disks.devices` (int64). ACTIVE commands are in progress. These have PAGES; where
-# there are PAGES_MAX a queue begins none but its only one. QUEUES from FIRST_QUEUE on are the
-# disk's, NEXT is whose turn it is.
+# Columns of `Disks.devices` (int64). ACTIVE: commands in progress, with PAGES in total. With
+# PAGES_MAX or more, a queue begins no second command. The disk has QUEUES from FIRST_QUEUE on; NEXT
+# is the queue whose turn is next.
 DCA, MEDIUM_NS, RANDOM, ACTIVE, PAGES, PAGES_MAX, DRIVES, FIRST_QUEUE, QUEUES, NEXT = range(10)
-# Columns of `Disks.queues` (int64): how many commands have been submitted and begun so far, and are
+# Columns of `Disks.queues` (int64): numbers of commands submitted and begun so far, and of commands
 # in progress.
 SUBMITTED, STARTED, UNDER_WAY = range(3)
-# Columns of `Disks.jobs` (int64). LANES is the queue to its disk's first drive. OWNER is a row of
-# `Nics.served`; FRESH of its commands have never been submitted; COMPLETED and TAKEN count
-# completions; CURRENT is the command that the thread works on (-1: none), PAGE the next of its
-# pages that it reads or (FILLING) writes.
+# Columns of `Disks.jobs` (int64). LANES: the queue to the disk's first drive. OWNER: a row of
+# `Nics.served`. FRESH: number of commands that were never submitted. COMPLETED and TAKEN count
+# completions. CURRENT: the command that the thread processes (-1: none). PAGE: the next page that
+# the thread reads or (FILLING) writes.
 (DISK, OWNER, FIRST, FRESH, BLOCK_PAGES, CORES, LANES, COMPLETED, TAKEN, CURRENT, PAGE, FILLING) = (
     range(12)
 )
@@ -63,14 +63,14 @@ class Disks(NamedTuple):
     jobs: npt.NDArray[np.int64]
     queues: npt.NDArray[np.int64]
     commands: npt.NDArray[np.int64]
-    waiting: npt.NDArray[np.int32]  # [queue, slot]: commands that are yet to begin, in turn
+    waiting: npt.NDArray[np.int32]  # [queue, slot]: commands that have not begun, in order
     active: npt.NDArray[np.int32]  # [disk, n]: commands in progress
     done: npt.NDArray[np.int32]  # [job, slot]: commands done and not yet taken
     job_of: npt.NDArray[np.int32]  # [thread]
 
 
 class DiskPlan(NamedTuple):
-    """A disk, or an array of `drives`, to be made; `command_s` and `medium_s` in seconds."""
+    """The plan of a disk, or of an array of `drives`; `command_s` and `medium_s` in seconds."""
 
     bytes_per_s: float
     command_s: float
@@ -80,7 +80,7 @@ class DiskPlan(NamedTuple):
 
 
 class JobPlan(NamedTuple):
-    """A job to be made: `first_line` is a sampled line, the start of `depth` blocks."""
+    """The plan of a job: `first_line` is a sampled line, the start of `depth` blocks."""
 
     owner: int  # a workload's number
     thread: int
@@ -94,7 +94,7 @@ class JobPlan(NamedTuple):
 def make(
     disks: Sequence[DiskPlan], jobs: Sequence[JobPlan], threads: int, sampling: int, seed: int
 ) -> Disks:
-    """Return disks at rest; each job's thread has yet to submit its commands."""
+    """Return idle disks; no job has submitted commands yet."""
     count = sum(job.depth for job in jobs)
     devices = np.zeros((max(1, len(disks)), 10), np.int64)
     rates = np.zeros((max(1, len(disks)), 4))
@@ -133,7 +133,7 @@ def make(
 
 
 def _deal_queues(devices: npt.NDArray[np.int64], jobs: Sequence[JobPlan]) -> dict[int, int]:
-    """Give each job a queue to each drive of its disk; return each job's first."""
+    """Give each job a queue to each drive of the job's disk; return the first queue by job."""
     lanes: dict[int, int] = {}
     queue = 0
     for disk in range(devices.shape[0]):
@@ -148,7 +148,7 @@ def _deal_queues(devices: npt.NDArray[np.int64], jobs: Sequence[JobPlan]) -> dic
 
 @kernel
 def submit(d: Disks, command: int, now_ns: int) -> None:
-    """Hand a command to one of its disk's drives; it writes when its WRITES is 1."""
+    """Submit a command to a random drive of the disk; WRITES 1: the command writes."""
     job = d.jobs[d.commands[command, JOB]]
     v = d.devices[job[DISK]]
     queue = job[LANES]
@@ -164,7 +164,7 @@ def submit(d: Disks, command: int, now_ns: int) -> None:
 
 @kernel
 def take_done(d: Disks, job: int) -> int:
-    """Return a job's next completed command; -1 when there is none."""
+    """Return a job's next completed command, -1 without one."""
     j = d.jobs[job]
     if j[TAKEN] == j[COMPLETED]:
         return -1
@@ -175,7 +175,7 @@ def take_done(d: Disks, job: int) -> int:
 
 @kernel
 def _start(d: Disks, disk: int, now_ns: int) -> None:
-    """Begin to move commands that the medium has found, see the module."""
+    """Begin the transfer of commands whose blocks the medium has found, as the module describes."""
     v = d.devices[disk]
     passed = 0
     while passed < v[QUEUES]:
@@ -228,7 +228,7 @@ def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) 
 
 @kernel
 def step(d: Disks, c: cache.Caches, seconds: float, now_ns: int, sampling: int) -> None:
-    """Let every disk work for `seconds`."""
+    """Let every disk transfer pages for `seconds`."""
     for disk in range(d.devices.shape[0]):
         v = d.devices[disk]
         # Idle time is not saved up beyond this step.

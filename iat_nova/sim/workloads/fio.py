@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FIO's jobs: keep a queue of random reads and writes full, and touch every byte.
+"""FIO's jobs: keep a queue of random reads and writes full, and access every byte.
 
-A job's thread takes a completed command, reads its block if it was a read, draws what is next,
-fills the block if that is a write, and submits it again. Without completions it sleeps.
+A job's thread takes a completed command and reads the block after a read. Then the thread draws the
+kind of the next command, fills the block before a write, and submits the command again. Without
+completions the thread sleeps.
 
-As for packets, the cycles of a line come from the running mean of its class of accesses.
+As for packets, the cycles of a line come from the running mean of the line's class of accesses.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def _touch_page(
 
 @kernel
 def _next(t: th.Threads, d: nvme.Disks, thread: int, job: int, now_ns: int) -> None:
-    """Go on with the job's current command, whose data has been dealt with: draw, fill, submit."""
+    """Continue the job's current command after its data: draw the next kind, fill, submit."""
     j = d.jobs[job]
     command = d.commands[j[nvme.CURRENT]]
     if j[nvme.FILLING] == 0:
@@ -61,7 +62,7 @@ def _next(t: th.Threads, d: nvme.Disks, thread: int, job: int, now_ns: int) -> N
 
 @kernel
 def _take(t: th.Threads, d: nvme.Disks, n: nic.Nics, thread: int, job: int, now_ns: int) -> bool:
-    """Make a command the current one, if there is any to be had."""
+    """Make a new or completed command the current command; return False without one."""
     j = d.jobs[job]
     j[nvme.FILLING] = 0
     if j[nvme.FRESH] > 0:
@@ -110,8 +111,8 @@ def step(
         else:
             spent = _touch_page(t, d, c, latency, thread, job, j[nvme.FILLING], sampling)
             f[th.CREDIT_CYCLES] -= spent
-            # As copies, a loop of one instruction a cycle of its own part.
+            # As for copies, a loop of one instruction per own cycle.
             f[th.INSTRUCTIONS] += nvme.PAGE_LINES * f[th.COPY_CYCLES]
     f[th.CYCLES] += before - f[th.CREDIT_CYCLES]
-    # What is left is time asleep: it is not saved up.
+    # The remaining time is sleep and is not saved up.
     f[th.CREDIT_CYCLES] = min(f[th.CREDIT_CYCLES], 0.0)
