@@ -190,7 +190,7 @@ class Journal:
             self._tell("error", said)
 
     def notice(self, code: Code, said: Message | None, over: Message, subject: object = "") -> None:
-        """Report an expected state of the host at its begin, and the message `over` at its end."""
+        """Report an expected state of the host at its start, and the message `over` at its end."""
         key = (code, str(subject))
         before = self._notices.pop(key, None)
         if said is not None:

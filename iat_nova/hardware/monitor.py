@@ -118,8 +118,9 @@ class Monitor:
     def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
         """Count exactly these tenants from now on, on their present CPUs.
 
-        If there are not enough RMIDs for all tenants, no tenant is counted, and `full` has the
-        reason. Raises `HardwareError`; then no tenant is counted.
+        If there are not enough RMIDs for all tenants, no tenant is counted. If RMIDs were released
+        recently, some tenants wait. In both cases `full` has the reason. Raises `HardwareError`;
+        then no tenant is counted.
         """
         offer = offered(self._fs)
         if offer is None or not offer.events:

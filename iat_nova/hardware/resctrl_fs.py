@@ -318,7 +318,7 @@ class ResctrlFs:
         self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
 
     def set_other_lines(self, group: str, lines: Mapping[str, str]) -> None:
-        """Write the limits of a group that differ from these limits."""
+        """Write these limits to a group, except lines that are equal already."""
         now = self.other_lines(group)
         new = {name: values for name, values in lines.items() if now.get(name, values) != values}
         if new:

@@ -123,7 +123,7 @@ def module_folder(base: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
 
 
 def _remove_unused(base: pathlib.Path) -> None:
-    """Remove this user's folders of other versions; skip folders that cannot be removed."""
+    """Remove this user's folders unused for 30 days; skip folders that cannot be removed."""
     for folder in base.glob("kernels-*"):
         try:
             left = folder.lstat()
