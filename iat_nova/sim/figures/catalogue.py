@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which figures there are, in the order in which they are shown."""
+"""The list of all figures, in the order of display."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def figures() -> Mapping[str, Figure]:
 
 
 def definitions() -> Mapping[str, Definition]:
-    """Return what the files say of all figures, by name."""
+    """Return the definitions of all figures by name."""
     return {one.name: one for stem in STEMS for one in read(stem)}
 
 
 def figure(definition: Definition) -> Figure:
-    """Return a figure that measures, judges and draws as its file says."""
+    """Return a figure that measures, judges and draws by its definition."""
     return Figure(
         name=definition.name,
         title=definition.title,
@@ -56,7 +56,7 @@ def figure(definition: Definition) -> Figure:
 
 
 def _judge(definition: Definition, rows: Sequence[Row]) -> Iterable[Finding]:
-    """Judge all rows; where a point could not be measured, nothing is."""
+    """Judge all rows; if a point could not be measured, judge no claim."""
     refused = next((row[REFUSED] for row in rows if REFUSED in row), None)
     if refused is not None:
         mine = [one.id for one in claims.load().values() if one.figure == definition.name]

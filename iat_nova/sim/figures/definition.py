@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a figure's file says: what is varied, what is run, what is taken from it and drawn.
+"""The definition of a figure in its file: varied values, runs, columns and chart.
 
-A file ``NAME.yaml`` holds figures that share their code, if they have any: functions of the module
-NAME, which the file names. ``let`` are values that its texts use beside a point's own. A scenario's
-text may include a scenario that ships.
+A file ``NAME.yaml`` has one or several figures. The file names functions in the module NAME, if the
+figures need code. ``let``: values for the file's texts, beside the values of a point. A scenario's
+text may include a shipped scenario.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SEED = "seed"
 
 
 class Way(enum.StrEnum):
-    """How a point is measured: with fixed masks, in the real loop, or by searches of RFC 2544."""
+    """The ways to measure a point: with fixed masks, in the real loop, or by RFC 2544's search."""
 
     STEADY = "steady"
     LOOP = "loop"
@@ -40,9 +40,9 @@ class Way(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """How a scenario is run; times are emulated seconds.
+    """The settings of a run; times are in emulated seconds.
 
-    `marks_s`: where the loop's windows begin beside its start. `options`: of strategies, by name.
+    `marks_s`: starts of the loop's windows after the first window. `options`: by strategy name.
     """
 
     way: Way
@@ -56,10 +56,10 @@ class Run:
 class Column:
     """A number of a row: of the machine, or of the workloads that match a pattern.
 
-    `of` are attributes of what was found, added up; `over` the one by which their sum is divided.
-    Several workloads are added up, or what `take` says. `window`: of the loop's. The result is
-    multiplied by `times`, added to `plus` and rounded. Without such a workload there is no column,
-    or with `always` one of None.
+    `of`: attributes of the result, which are added up; `over`: the attribute by which the sum is
+    divided. Values of several workloads are added up, or combined as `take` says. `window`: number
+    of the loop's window. The value is multiplied by `times`, added to `plus` and rounded. Without a
+    matching workload there is no column; with `always`, the column is None.
     """
 
     of: tuple[str, ...]
@@ -75,11 +75,12 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """What was published, in a panel: numbers or ranges by x, a band, or a change.
+    """Published values in a panel: numbers or ranges by x, a band, or a change.
 
-    A band is a claim's range or the two ends; so is the change (in percent), which is drawn over
-    what was measured of the series `over`, at each x, or where that of the series `of` is largest.
-    `values` is a function of the figure's module that returns what `at` has, as a panel's.
+    A band is a claim's range, or two ends. A change (in percent) is also a range or two ends, drawn
+    relative to the measured series `over`. The change is drawn at each x, or at the x where the
+    series `of` differs most from `over`. `values`: a function of the figure's module that returns
+    `at`.
     """
 
     label: str = "published"
@@ -95,10 +96,11 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True)
 class Panel:
-    """One pair of axes: the medians of a column over what is varied, lines or bars by series.
+    """One pair of axes: the medians of a column over the varied values, lines or bars by series.
 
-    A star in `y` stands for x: of ``a_ipc`` and ``b_ipc`` the values at a and at b. `values` is a
-    function of the figure's module that is called with the rows and `given` instead.
+    A star in `y` stands for x: the columns ``a_ipc`` and ``b_ipc`` give the values at a and b.
+    `values`: a function of the figure's module that returns the panel's values from the rows and
+    `given`.
     """
 
     label: str
@@ -112,7 +114,7 @@ class Panel:
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """How a figure is drawn. `spans`: moments that are marked, each from and until."""
+    """The chart of a figure. `spans`: marked periods, each with start and end."""
 
     panels: tuple[Panel, ...]
     x: str = ""
@@ -126,13 +128,13 @@ class Chart:
 
 @dataclasses.dataclass(frozen=True)
 class Definition:
-    """One figure as its file has it.
+    """One figure, as defined in its file.
 
-    `grid` lists the values of what is varied, from the slowest to the quickest; two keys in one
-    vary together. Seeds are the quickest unless they are in it; `order` is that of a row's columns.
-    A column may be a function's name. `prepare` returns what of a point the scenario needs beside,
-    `judge` yields findings; `measure` does all of it. `moved`: a constant of the emulated server
-    that is multiplied by a factor (``constants.py``).
+    `grid` lists the varied values, from the slowest to the fastest; two keys in one string vary
+    together. Seeds vary fastest unless `grid` has seeds. `order`: order of a row's columns. Columns
+    may be names of functions. `prepare` returns further values for the scenario from a point.
+    `judge` yields findings. `measure` replaces the whole measurement. `moved`: a constant of the
+    emulated server and the factor for the constant (``constants.py``).
     """
 
     name: str
@@ -161,7 +163,7 @@ class Definition:
         return found
 
     def points(self, seeds: int) -> list[Point]:
-        """List the measurements for so many runs."""
+        """Return the points of all measurements with seeds 1 to `seeds`."""
         axes = {**self.grid} if SEED in self.grid else {**self.grid, SEED: None}
         values: list[Sequence[Any]] = [
             range(1, seeds + 1) if listed is None else listed for listed in axes.values()
@@ -176,7 +178,7 @@ class Definition:
         return made
 
     def context(self, point: Point) -> dict[str, Any]:
-        """Return what the scenario's text may use."""
+        """Return the values for the scenario's text."""
         more = self.function(self.prepare)(point) if self.prepare else {}
         return {**self.let, "compression": self.compression, **point, **more}
 
@@ -192,7 +194,7 @@ _ENVIRONMENT = jinja2.Environment(
     undefined=jinja2.StrictUndefined,
     trim_blocks=True,
     lstrip_blocks=True,
-)  # not of HTML: nothing is escaped
+)  # not for HTML: no escaping
 
 
 def _column(given: Any, _: type) -> Column | str:
@@ -200,7 +202,7 @@ def _column(given: Any, _: type) -> Column | str:
 
 
 def _several(given: Any, of: Any) -> tuple[Any, ...]:
-    """Return a tuple; one value needs no list around it."""
+    """Return a tuple from a list, or from a single value."""
     item = of.__args__[0]
     listed = given if isinstance(given, list) else [given]
     return tuple(_CONVERTER.structure(one, item) for one in listed)
@@ -215,7 +217,7 @@ _CONVERTER.register_structure_hook_func(
 
 @functools.cache
 def read(stem: str) -> tuple[Definition, ...]:
-    """Return the figures of a file, in its order."""
+    """Return the figures of a file, in the file's order."""
     parsed = yaml.safe_load((FOLDER / f"{stem}.yaml").read_text(encoding="utf-8"))
     return tuple(_definitions(stem, parsed))
 
