@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every option of the agent, and the one value (`Settings`) that is made of them.
+"""All options of the agent, and the value `Settings` that is made from the options.
 
-Options live in ``[iat]`` of nova.conf (or of a file of their own). Four are Nova's own and are
+The options are in ``[iat]`` of nova.conf or of a separate file. Four options belong to Nova and are
 only read here: ``cpu_dedicated_set``, ``cpu_shared_set`` and ``provider_config_location`` of
-``[compute]``, and ``[os_vif_ovs] ovsdb_connection``. A private `ConfigOpts` is used, so that
-nothing is registered in a configuration that somebody else owns.
+``[compute]``, and ``[os_vif_ovs] ovsdb_connection``. A private `ConfigOpts` is used, so that no
+option is registered in another program's configuration.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from iat_nova.strategies.registry import BUILT_IN, DEFAULT
 GROUP = "iat"
 STATE_DIR = "/var/lib/iat-nova"
 LOCK = "agent.lock"
-"""In the state directory: held by its one agent, which says there what it does."""
+"""The lock in the state directory: held by the single agent, which writes its status there."""
 
 WRITER_LOCK = pathlib.Path("/run/iat-nova/writer.lock")
-"""Held by the one process that may write this host's cache masks, with any state directory.
+"""The lock of the only process that may write this host's cache masks, with any state directory.
 
-Not in /run/lock: that is sticky where all may write, and the kernel then refuses root a file of
-the agent's user (fs.protected_regular).
+The file is not in /run/lock: if that folder is sticky and writable for all, the kernel refuses root
+a file of the agent's user (fs.protected_regular).
 """
 STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
 
@@ -292,7 +292,7 @@ class Settings:
     dca_ports: tuple[str, ...]
     counters_interface: str
     cha_slices: int | None  # None: all
-    memory_bandwidth_gbps: float | None  # None: nobody said
+    memory_bandwidth_gbps: float | None  # None: unknown
     monitor_tenants: bool
     emulated_scenario: str | None
     emulated_pace: float
@@ -331,24 +331,24 @@ class Settings:
 
     @property
     def snapshot_path(self) -> pathlib.Path:
-        """The host's hardware as it was found, while it may differ from that."""
+        """The snapshot of the original hardware settings, while these may be changed."""
         return self.state_dir / "snapshot.json"
 
     @property
     def hand_over_path(self) -> pathlib.Path:
-        """What an agent leaves to the next, for as long as the latter has not taken it."""
+        """The state that an agent leaves to the next agent, until adopted."""
         return self.state_dir / "hand-over.json"
 
 
 def list_opts() -> list[tuple[str, list[cfg.Opt]]]:
-    """Return the options for oslo-config-generator (only ours: Nova documents its own)."""
+    """Return the options for oslo-config-generator, without Nova's options."""
     return [(GROUP, IAT_OPTS)]
 
 
 def add_arguments(parser: argparse._ActionsContainer, what: str, **defaults: Any) -> None:
-    """Add the options that name configuration files; `what` is read from them.
+    """Add the options that name configuration files; `what` names the content in their help.
 
-    Both fill ``config_file``: as oslo.config has it, of what is named the later one wins.
+    Both options fill ``config_file``: as in oslo.config, a later file overrides an earlier file.
     """
     parser.add_argument(
         "--config-file",
@@ -370,10 +370,10 @@ def add_arguments(parser: argparse._ActionsContainer, what: str, **defaults: Any
 
 
 def load(named: Sequence[str | os.PathLike[str]] = (), *, state_dir: str | None = None) -> Settings:
-    """Read the configuration files, later ones winning, and check every value.
+    """Read the configuration files and check every value; later files override earlier files.
 
     A folder, whose name ends with a slash, stands for its ``*.conf`` files. The state directory is
-    `state_dir`, else that of the files, else that of the environment variable IAT_NOVA_STATE_DIR.
+    `state_dir`, else the directory in the files, else the environment variable IAT_NOVA_STATE_DIR.
     Raises `ConfigError`.
     """
     names = _files(named)
@@ -387,9 +387,9 @@ def load(named: Sequence[str | os.PathLike[str]] = (), *, state_dir: str | None 
 
 @contextlib.contextmanager
 def parsed(conf: cfg.ConfigOpts, names: Sequence[str]) -> Iterator[None]:
-    """Read configuration files for the options that are registered.
+    """Read configuration files for the registered options.
 
-    Values are checked as they are asked for: ask within this context. Raises `ConfigError`.
+    Values are checked when read: read all values within this context. Raises `ConfigError`.
     """
     try:
         conf([], project="iat-nova", default_config_files=list(names), default_config_dirs=[])
@@ -442,7 +442,7 @@ _PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 def _ports(
     allowed: bool, option: str, ports: Sequence[str], others: Sequence[str] = ()
 ) -> tuple[str, ...]:
-    """Check an option's root ports; none may be in the other option as well."""
+    """Check an option's root ports; no port may also be in the other option."""
     if ports and not allowed:
         raise ConfigError(message("option-needs-port-dca", option=option))
     for port in ports:
@@ -454,14 +454,14 @@ def _ports(
 
 
 def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None) -> Settings:
-    """Make the value; `conf` has been read, from these files. `named`: the state directory."""
+    """Make the settings from `conf`, which was read from these files. `named`: state directory."""
     iat = conf[GROUP]
     configured = iat.state_dir if iat.state_dir != STATE_DIR else None
     state_dir = pathlib.Path(named or configured or os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR)
     if iat.hardware == "emulated" and not iat.emulated_scenario:
         raise ConfigError(message("emulated-without-scenario"))
     ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
-    made = {  # of options of other types, or of several; all others are as they were set
+    made = {  # options with another type, or made from several; all other options are unchanged
         "policy_file": pathlib.Path(iat.policy_file) if iat.policy_file else None,
         "shadow_policy": pathlib.Path(iat.shadow_policy) if iat.shadow_policy else None,
         "dca_off_ports": _ports(iat.port_dca, "dca_off_ports", iat.dca_off_ports),

@@ -57,14 +57,14 @@ examples:
             type=whole,
             metavar="S",
             default=loop.SEED,
-            help="draws the hosts; default: %(default)s",
+            help="seed of the drawn hosts; default: %(default)s",
         )
         take_without(parser, ablation.FAMILIES)
         parser.add_argument(
-            "--noise", metavar="SHARE", default="1%", help="of every counter; default: 1%%"
+            "--noise", metavar="SHARE", default="1%", help="noise of every counter; default: 1%%"
         )
         parser.add_argument(
-            "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"
+            "--jobs", type=natural, metavar="N", help="processes at a time; default: one per core"
         )
         return parser
 

@@ -41,11 +41,11 @@ examples:
             "--strategy",
             action="append",
             metavar="NAME",
-            help=f"who decides; repeatable; default: {DEFAULT}",
+            help=f"strategy; may be repeated; default: {DEFAULT}",
         )
         parser.add_argument("--sockets", type=natural, default=2, metavar="N", help="default: 2")
         parser.add_argument(
-            "--tenants", type=natural, default=15, metavar="N", help="a socket; default: 15"
+            "--tenants", type=natural, default=15, metavar="N", help="per socket; default: 15"
         )
         parser.add_argument(
             "--iterations", type=natural, default=3600, metavar="N", help="default: 3600"
@@ -55,7 +55,7 @@ examples:
             type=natural,
             default=300,
             metavar="N",
-            help="seconds after which a tenant is another for a minute; default: 300",
+            help="seconds after which a tenant's load changes for a minute; default: 300",
         )
         return parser
 

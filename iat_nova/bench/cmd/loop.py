@@ -44,16 +44,16 @@ examples:
         parser.add_argument(
             "--hardware",
             choices=("auto",),
-            help="measure on this host's own hardware, chosen as the agent chooses",
+            help="measure on this host's own hardware, with the interfaces that the agent chooses",
         )
         parser.add_argument(
             "--tenants", type=natural, nargs="+", metavar="N", help="default: 1 2 4 8 16 64 256"
         )
         parser.add_argument(
-            "--cores", type=natural, nargs="+", metavar="N", help="a tenant; default: 1 2"
+            "--cores", type=natural, nargs="+", metavar="N", help="per tenant; default: 1 2"
         )
         parser.add_argument(
-            "--strategy", default=DEFAULT, metavar="NAME", help="who decides; default: %(default)s"
+            "--strategy", default=DEFAULT, metavar="NAME", help="default: %(default)s"
         )
         parser.add_argument("--phase", choices=PHASES, help="default: both")
         parser.add_argument("--iterations", type=natural, metavar="N", help="default: 1000")

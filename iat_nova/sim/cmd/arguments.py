@@ -35,7 +35,7 @@ def take_time(parser: argparse.ArgumentParser) -> None:
         "--compression",
         type=percent,
         metavar="PERCENT",
-        help="simulate at most so much of each second, which is quicker and coarser; default: "
+        help="simulate at most this share of each second, which is faster and less exact; default: "
         "each scenario's own",
     )
 
@@ -47,10 +47,14 @@ def take_random(parser: argparse.ArgumentParser) -> None:
         type=natural,
         metavar="N",
         default=0,
-        help="draw N hosts as well; their files are written to DIR/hosts",
+        help="also draw N hosts; their files are written to DIR/hosts",
     )
     parser.add_argument(
-        "--seed", type=whole, metavar="S", default=1, help="draws the hosts; default: %(default)s"
+        "--seed",
+        type=whole,
+        metavar="S",
+        default=1,
+        help="seed of drawn hosts; default: %(default)s",
     )
 
 
@@ -89,11 +93,11 @@ def take_workers(parser: argparse.ArgumentParser) -> None:
     """Add the options for the place of many runs: local processes or a cluster."""
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
-        "--jobs", type=natural, metavar="N", help="processes at a time; default: one a core"
+        "--jobs", type=natural, metavar="N", help="processes at a time; default: one per core"
     )
     group.add_argument(
         "--scheduler",
         metavar="ADDRESS",
         help="run on the cluster of this Dask scheduler (tcp://HOST:8786) instead of this machine; "
-        "needs the extra iat-nova[dask], here and there the same version of iat-nova",
+        "needs the extra iat-nova[dask], and the same version of iat-nova on both sides",
     )

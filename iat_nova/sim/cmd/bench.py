@@ -29,7 +29,7 @@ examples:
         """Add the option."""
         parser = super().get_parser(prog_name)
         parser.add_argument(
-            "--testbed", action="store_true", help="the whole emulated server, not the traces"
+            "--testbed", action="store_true", help="measure the whole emulated server, not traces"
         )
         return parser
 

@@ -47,7 +47,7 @@ class SimulateBound(Lister):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of one that ships (simulate list).
+SCENARIO is a file, or the name of a shipped scenario (simulate list).
 
 examples:
   iat-nova simulate bound be-streamer                      minutes on two cores
@@ -67,27 +67,27 @@ examples:
             type=natural,
             metavar="N",
             default=RUNS,
-            help="short runs to search with; half of them for fixed layouts; default: %(default)s",
+            help="short runs of the search, half of these for fixed layouts; default: %(default)s",
         )
         parser.add_argument(
             "--seeds",
             type=natural,
             metavar="N",
             default=SEEDS,
-            help="the best are run in full with seeds 1 to N; default: %(default)s",
+            help="the best layouts are run in full with seeds 1 to N; default: %(default)s",
         )
         parser.add_argument(
             "--be-loss",
             metavar="SHARE",
             default="5%",
-            help="what BE throughput may lose against a host without an agent; default: 5%%",
+            help="maximum loss of BE throughput against a host without an agent; default: 5%%",
         )
         parser.add_argument(
             "--tenant-least",
             metavar="SHARE",
             default="0",
-            help="what each guest must have at least of what it has under the static baseline; "
-            "default: no limit",
+            help="minimum of each guest's performance, as a share of the static baseline; default: "
+            "no limit",
         )
         take_time(parser)
         take_workers(parser)
@@ -96,7 +96,7 @@ examples:
             metavar="DIR",
             type=pathlib.Path,
             default=FOLDER,
-            help="where runs and what was found are kept; default: ./%(default)s",
+            help="folder for runs and results; default: ./%(default)s",
         )
         return parser
 

@@ -76,8 +76,8 @@ class SimulateCompare(Lister):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of one that ships (simulate list). A strategy is unmanaged, a preset
-(iat, core-only, io-iso, baseline), a4, pollute-buffer or a plug-in.
+SCENARIO is a file, or the name of a shipped scenario (simulate list). A strategy is unmanaged, a
+preset (iat, core-only, io-iso, baseline), a4, pollute-buffer or a plug-in.
 
 examples:
   iat-nova simulate compare noisy-storage
@@ -95,7 +95,7 @@ examples:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("scenarios", metavar="SCENARIO", nargs="*")
-        parser.add_argument("--all", action="store_true", help="every scenario that ships")
+        parser.add_argument("--all", action="store_true", help="all shipped scenarios")
         parser.add_argument(
             "--strategy",
             action="append",
@@ -106,7 +106,7 @@ examples:
             "--against",
             metavar="NAME",
             default=BUILT_IN[0],
-            help="the strategy that others are related to; default: %(default)s",
+            help="the reference strategy; default: %(default)s",
         )
         take_random(parser)
         take_without(parser, ablation.FAMILIES)
@@ -121,14 +121,14 @@ examples:
             metavar="DIR",
             type=pathlib.Path,
             default=FOLDER,
-            help="what simulate bound found; default: ./%(default)s",
+            help="folder with results of simulate bound; default: ./%(default)s",
         )
         parser.add_argument(
             "--out",
             metavar="DIR",
             type=pathlib.Path,
             default=pathlib.Path("iat-nova-compare"),
-            help="where pictures and rows go; default: ./%(default)s",
+            help="folder for charts and rows; default: ./%(default)s",
         )
         return parser
 

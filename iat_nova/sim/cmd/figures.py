@@ -38,37 +38,37 @@ class SimulateFigures(Lister):
 
     _epilog = """
 examples:
-  iat-nova simulate figures --list                 which figures there are
-  iat-nova simulate figures                        all of them; ten minutes on two cores
-  iat-nova simulate figures iat-3a iat-4           two of them
+  iat-nova simulate figures --list                 the available figures
+  iat-nova simulate figures                        all figures; ten minutes on two cores
+  iat-nova simulate figures iat-3a iat-4           two figures
   iat-nova simulate figures iat-10 --full          with the papers' 10 runs
   iat-nova simulate figures -f json > verdicts.json
-  iat-nova simulate figures iat-4 --sensitivity    which verdicts hang on which constant
+  iat-nova simulate figures iat-4 --sensitivity    verdicts that depend on a constant
 """
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         parser.add_argument("names", metavar="NAME", nargs="*", help="a figure; default: all")
-        parser.add_argument("--list", action="store_true", help="list the figures there are")
+        parser.add_argument("--list", action="store_true", help="list the available figures")
         parser.add_argument(
             "--judge",
             action="store_true",
-            help="judge again the rows in DIR, of any version; measure nothing",
+            help="judge the rows in DIR again, from any version, without measuring",
         )
         parser.add_argument(
             "--out",
             metavar="DIR",
             type=pathlib.Path,
             default=pathlib.Path("iat-nova-figures"),
-            help="where data, pictures and the page go; default: ./%(default)s",
+            help="folder for data, charts and the page; default: ./%(default)s",
         )
         parser.add_argument(
             "--sensitivity",
             action="store_true",
-            help="move each constant of the server a quarter down and up, and show which verdicts "
-            "turn; takes up to 30 times as long as the figures alone (all of them: some five hours "
-            "on two cores, with --seeds 1 two), and goes on where it was stopped; DIR holds "
+            help="move each constant of the server a quarter down and up, and show the verdicts "
+            "that turn; takes up to 30 times as long as the figures alone (all figures: some five "
+            "hours on two cores, two with --seeds 1); a stopped run continues; DIR has "
             "sensitivity.json",
         )
         parser.add_argument("--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}")

@@ -73,7 +73,7 @@ class SimulateRun(Page):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of one that ships (simulate list). STRATEGY is a preset (iat,
+SCENARIO is a file, or the name of a shipped scenario (simulate list). STRATEGY is a preset (iat,
 core-only, io-iso, baseline), a4, pollute-buffer, unmanaged (no agent) or a plug-in.
 
 examples:
