@@ -27,7 +27,7 @@ SENTENCES: Mapping[str, str] = {
     "restart): {changes:also}",
     "write-refused": "a write was refused (tried again at {at_s:moment}): {error:also}",
     "write-refused-for-good": "a write was refused (until the next start): {error:also}",
-    "write-tried-again": "the write that was refused is tried again",
+    "write-tried-again": "retrying the refused write",
     "writes-accepted": "writes are taken again",
     # the original settings
     "not-restored": "the hardware could not be restored: {error:also}; run `iat-nova restore`",
@@ -101,7 +101,7 @@ SENTENCES: Mapping[str, str] = {
     "hold-refused": "{name} cannot be held at {ways} ways: {cause:also}",
     "hold-asked-no-more": "{name} is not asked to be held any more",
     "hold-not-kept": "{name} does not have the ways at which it is held: {cause:also}",
-    "hold-kept": "{name} has the ways at which it is held",
+    "hold-kept": "{name} has the held number of ways",
     "hold-below-guarantee": "its flavor promises it {ways} (iat:llc_ways)",
     "hold-below-least": "cache domain {domain} wants masks of {ways} ways at least",
     "hold-no-room": "cache domain {domain} has {usable} ways for tenants; the others keep "
@@ -130,7 +130,7 @@ SENTENCES: Mapping[str, str] = {
     "{error:also}",
     "config-unread": "the configuration is not what runs ({options:also}); restart iat-nova-agent",
     "option-differs": "{option} is {now}, {running} runs",
-    "placement-unreadable": "{error:also}: nova-compute may not start with it",
+    "placement-unreadable": "{error:also}: nova-compute may not start with this file",
     "placement-differs": "{path} offers Placement {offered:also}; this host can offer {able:also} "
     "({reasons:also}): run iat-nova provider-config -o {path}, then restart nova-compute",
     "placement-withdraw": "{path} offers Placement {offered:also}; this host can offer {able:also} "

@@ -108,7 +108,7 @@ _DDIO: Mapping[str, str] = {
     "ddio-register-usable": "IIO_LLC_WAYS (0xc8b) can be read and written",
     "msr-writes-refused": "the msr driver refuses writes",
     "kernel-in-lockdown": "the kernel is locked down",
-    "io-alloc-offered": "resctrl offers it ({state})",
+    "io-alloc-offered": "resctrl offers io_alloc ({state})",
     "io-alloc-not-offered": "this kernel or CPU has none",
     "io-alloc-shut": "devices are kept out of cache domain {domains:list} (io_alloc_cbm)",
     # root ports
@@ -151,7 +151,7 @@ _COUNTERS: Mapping[str, str] = {
     "({cpu}): the agent could not see what its decisions do",
     "counters-by-kernel-only": "counters_interface = msr: {cpu} is counted through the kernel only",
     "counters-refused": "counters_interface = {wanted}: perf: {reason:also}",
-    "perf-group-each-cpu": "one group and one system call a CPU",
+    "perf-group-each-cpu": "one group and one system call per CPU",
     "cpu-without-events": "no event table for this CPU",
     "cha-pmus-absent": "no uncore_cha PMU (modprobe intel_uncore)",
     "cha-pmus-counted": "the kernel's {pmus} CHA PMUs",
@@ -263,7 +263,7 @@ _SNAPSHOT: Mapping[str, str] = {
 
 _REMEDIES: Mapping[str, str] = {
     # classes and masks
-    "give-ways": "give it at least {ways}",
+    "give-ways": "give at least {ways} ways",
     "group-tenants": "group tenants",
     "name-another-class": "name another class",
     "give-another-limit": "give another limit",
@@ -279,16 +279,16 @@ _REMEDIES: Mapping[str, str] = {
     "remove-monitoring-groups": "remove monitoring groups that nobody needs (rmdir, in "
     "mon_groups), or wait: the RMID of a removed group is free again when its data has left the "
     "cache",
-    "remove-group-or-spare-cpus": "remove it (rmdir), or leave its CPUs alone",
-    "end-or-await-program": "end it, or let it finish",
+    "remove-group-or-spare-cpus": "remove the group (rmdir), or do not use its CPUs",
+    "end-or-await-program": "end the program, or wait for its end",
     # libpqos
     "install-pqos": "apt install intel-cmt-cat",
     "use-resctrl": "use resctrl",
     "use-resctrl-or-cdp-off": "use resctrl, or switch it off: pqos --iface=msr -R l3cdp-off",
     "use-resctrl-or-umount": "use resctrl, or umount {path}",
-    "end-or-use-resctrl": "end it, or use resctrl",
+    "end-or-use-resctrl": "end the program, or use resctrl",
     "remove-group-or-use-resctrl": "remove the group (rmdir), or use resctrl",
-    "spare-or-free-class": "leave it alone, or free it: pqos -R",
+    "spare-or-free-class": "do not use the class, or free the class: pqos -R",
     "ask-doctor-and-pqos": "iat-nova doctor shows what is missing, pqos -v -s what libpqos says",
     # registers and root ports
     "load-msr": "load the driver: modprobe msr",
@@ -307,7 +307,7 @@ _REMEDIES: Mapping[str, str] = {
     "(systemctl edit iat-nova-agent; operator/safety has the lines); a kernel in lockdown refuses "
     "anyway",
     "name-port-above": "name the port above the device (lspci -t)",
-    "leave-port-out": "leave it out of dca_off_ports",
+    "leave-port-out": "remove the port from dca_off_ports",
     # counters
     "give-perfmon": "give the agent CAP_PERFMON",
     "give-perfmon-as-unit": "give the agent CAP_PERFMON, as its unit does",
@@ -330,9 +330,9 @@ _REMEDIES: Mapping[str, str] = {
     # snapshot and restore
     "run-restore": "run iat-nova restore",
     "restore-after-agent": "run `iat-nova restore` when the agent has ended",
-    "restore-later": "restore it later",
+    "restore-later": "restore later",
     "restore-state-dir": "the agent starts after: iat-nova restore --state-dir {path}",
-    "restore-with-its-version": "restore with the version that wrote it",
+    "restore-with-its-version": "restore with the version that wrote the file",
     "look-and-remove-snapshot": "look at it, and remove it when the host is as it should be",
     "end-writer-first": "end it first (systemctl stop iat-nova-agent)",
     "run-as-root": "run as root",

@@ -49,13 +49,13 @@ _FINDINGS: Mapping[str, str] = {
     "ddio-masks": "{domains:list}",
     "no-cache-domain": "no cache domain",
     "io-alloc-absent": "not offered (AMD's way, Linux 6.19)",
-    "io-alloc-on": "{setting}; devices take the highest class of service; only those that use PCIe "
-    "TPH are steered",
-    "io-alloc-off": "{setting}; devices take the highest class of service once a strategy confines "
-    "them; only those that use PCIe TPH are steered",
+    "io-alloc-on": "{setting}; devices use the highest class of service; only devices with "
+    "PCIe TPH are steered",
+    "io-alloc-off": "{setting}; devices use the highest class of service once a strategy confines "
+    "devices; only devices with PCIe TPH are steered",
     "ports-unnamed": "none is named: dca_off_ports, dca_ports",
     "ports-off": "DDIO off while the agent enforces: {ports:list}",
-    "ports-switchable": "a strategy may switch it off: {ports:list}",
+    "ports-switchable": "a strategy may switch DDIO off: {ports:list}",
     # counters
     "no-event-table": "no event table for this CPU",
     "perf-opens": "{events} events open",
@@ -64,7 +64,7 @@ _FINDINGS: Mapping[str, str] = {
     "cha-of-intel-only": "none: only Intel's CPUs count DDIO's hits and misses",
     "cha-counted": "{slices} slices, counted on CPUs {cpus}",
     "fabric-events-unknown": "no event of what devices write is known on this CPU",
-    "fabric-absent": "none: what devices write cannot be counted",
+    "fabric-absent": "none: writes of devices cannot be counted",
     "fabric-counted": "lines that devices write, by socket, counted on CPUs {cpus}",
     "tenants-monitored": "{events:list} of each tenant, {rmids} RMIDs",
     "tenants-monitored-by-counters": "{events:list} of each tenant, {rmids} RMIDs; {counters} "
@@ -89,8 +89,8 @@ _FINDINGS: Mapping[str, str] = {
     "agent-asked-unreadably": "runs as process {pid}; {cause:also}",
     "settings-out-of-reach": "not restored yet, out of reach: {settings:also}",
     "groups-left-behind": "groups of an earlier agent, without its snapshot: {groups:list}",
-    "handed-over-lately": "the last agent handed over: within {within_s:g} s the next one may "
-    "adopt it",
+    "handed-over-lately": "the last agent handed over: the next agent may adopt the host within "
+    "{within_s:g} s",
     "ended-unrestored": "an agent ended without restoring the original hardware settings",
     # configuration, policy, sources
     "files-read": "{files:list}",

@@ -44,8 +44,7 @@ _MEASURED: Mapping[str, str] = {
 
 _MEANINGS: Mapping[str, str] = {
     "nothing-known": "Nothing is known about this.",
-    "masks-isolate": "A tenant keeps to the ways it is given: the agent can protect one from "
-    "another.",
+    "masks-isolate": "A tenant keeps to its ways: the agent can protect tenants from each other.",
     "masks-without-effect": "The agent's masks would have no effect here: do not enforce.",
     "masks-disturbed": "Other programs fill the cache meanwhile, or memory beyond the LLC answers: "
     "nothing is proven.",
@@ -112,10 +111,10 @@ _REMEDIES: Mapping[str, str] = {
     "see-bios-and-report": "look at the BIOS (RDT, CAT) and the microcode; send this report with a "
     "bug report",
     "send-report": "send this report with a bug report",
-    "repeat-while-idle": "repeat it while the host is idle",
+    "repeat-while-idle": "repeat the test while the host is idle",
     "repeat-on-idle-cpus": "repeat it while the host is idle, on other --cpus",
-    "repeat-under-steady-traffic": "repeat it under steady traffic, or with --disk",
-    "repeat-under-steadier-traffic": "repeat it under steadier traffic",
+    "repeat-under-steady-traffic": "repeat the test under steady traffic, or with --disk",
+    "repeat-under-steadier-traffic": "repeat the test under steadier traffic",
     "leave-ddio-alone": "[iat] ddio_interface = none; send this report with a bug report",
     "use-faster-disk-or-traffic": "name a faster disk (--disk), or send more traffic",
     "see-ddio-in-bios": "see that DDIO is on in the BIOS; buffers that are never used twice show "
@@ -130,9 +129,9 @@ _REMEDIES: Mapping[str, str] = {
     "remove-default-limit": "another program limits the default class: its limit holds for all "
     "classes",
     "allow-code-in-memory": "SELinux: setsebool -P selinuxuser_execheap 1, or run it unconfined",
-    "name-online-cpus": "name CPUs that are online: --cpus",
+    "name-online-cpus": "name online CPUs: --cpus",
     "name-direct-disk": "name a block device or a large file on a disk that takes O_DIRECT: --disk",
-    "name-present-disk": "name one that is there",
+    "name-present-disk": "name a disk of this host",
     "write-large-file": "fallocate does not do: dd if=/dev/urandom of=FILE bs=1M count=1024",
     "use-newer-stress-ng": "an idle CPU (--cpus), or a newer stress-ng (0.15 does)",
     "install-program": "apt install {program} (dnf install {program})",

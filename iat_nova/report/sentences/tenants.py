@@ -30,7 +30,7 @@ SENTENCES: Mapping[str, str] = {
     "ovsdb-unanswered": "OVSDB at {address} ([iat] ovsdb_connection; none: no Open vSwitch here)",
     "vswitchd-unanswered": "OVSDB at {address}: ovs-vswitchd, for the CPUs of its PMD threads "
     "([iat] vswitchd_control, or other_config:pmd-cpu-mask)",
-    "source-not-answered": "{source:also}: it has not answered",
+    "source-not-answered": "{source:also}: no answer yet",
     # the virtual switch
     "switch-stale": "{trouble:also}; the last picture of the virtual switch is kept",
     "switch-too-old": "Open vSwitch before 2.10: how busy its PMD threads are is not known, as "
@@ -80,7 +80,7 @@ SENTENCES: Mapping[str, str] = {
     # what libvirt and Nova say of a guest
     "guest-stale": "stale: libvirt unavailable; guests are shown as of {seen_s:utc}",
     "domain-undescribed": "libvirt does not describe it: {error}",
-    "domain-xml-unreadable": "its XML cannot be read ({error})",
+    "domain-xml-unreadable": "the domain's XML cannot be read ({error})",
     "domain-cpus-ignored": "{part}: {error:also}; it is ignored",
     "domain-number-invalid": "invalid {part} '{found}': expected a number up to {most}",
     "device-unwatched": "{cause:also}; it is not watched",
