@@ -92,6 +92,7 @@ from iat_nova.sim.cachestate import (
     WRITE_BACKS,
     WRITTEN_THROUGH,
     Caches,
+    frame_of,
     llc_set,
     make,
     make_sockets,
@@ -118,8 +119,9 @@ __all__ = [
     "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES", "L2", "LEVELS",
     "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "TOTAL_NAMES", "WRITE_BACKS", "WRITTEN_THROUGH",
     "Caches",
-    "core_access", "dma_read", "dma_write", "llc_set", "make", "make_sockets", "mask_of",
-    "memory_lines", "memory_writes", "prefetch", "renumber", "sampled_offset", "set_mask",
+    "core_access", "dma_read", "dma_write", "frame_of", "llc_set", "make", "make_sockets",
+    "mask_of", "memory_lines", "memory_writes", "prefetch", "renumber", "sampled_offset",
+    "set_mask",
 ]  # fmt: skip
 
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from iat_nova.sim import adaptive
 from iat_nova.sim._compile import inlined
-from iat_nova.sim.machine import LINE_BYTES, Io, Machine
+from iat_nova.sim.machine import GIB, LINE_BYTES, Io, Machine
 from iat_nova.sim.ways import LAST_WAY, NEVER, padded
 
 # The level that served an access: columns of `Caches.served`.
@@ -26,8 +26,17 @@ LEVELS = 5
 # `Caches.registers`: a clock for LRU; whether the machine has inclusive ways; the number of slices
 # of the LLC, and the number of bits of a line that choose the set in a slice (see llc_set); whether
 # the LLC fills; whether the LLC has ADCA; a bit for each of this socket's cores; whether a second
-# socket exists; whether any of these options is set; the lead of L2's streamer in lines.
-CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS, STREAMER = range(10)
+# socket exists; whether any of these options is set; the lead of L2's streamer in lines; the
+# reciprocal of the number of slices if the slice hash is even, else 0; the bits of a line's number
+# that are its place in a page (see frame_of).
+(
+    CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS, STREAMER, EVEN_SLICES,
+    PAGE_BITS,
+) = range(12)  # fmt: skip
+# A row of lines is divided by the number of slices with a reciprocal of so many bits.
+RECIPROCAL_BITS = 36
+# Numbers of sampled lines from here on, as many again, belong to pages in drawn frames.
+DRAWN_LINES = 1 << 27
 # L2 sets of every sampled machine; the number of LLC sets is a multiple.
 COMMON_SETS = 1024
 # Rows of `Caches.forbidden`: DDIO's ways, the inclusive ways, then each core's mask.
@@ -175,7 +184,7 @@ def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
 
 
 def _registers(machine: Machine, sets: int, socket: int) -> Int64:
-    made = np.zeros(10, np.int64)
+    made = np.zeros(12, np.int64)
     made[MIGRATES] = machine.inclusive_ways != 0
     made[SLICES] = machine.slices
     made[SET_BITS] = (sets // machine.slices).bit_length() - 1
@@ -185,7 +194,17 @@ def _registers(machine: Machine, sets: int, socket: int) -> Int64:
     made[LINKED] = machine.sockets > 1
     made[OPTIONS] = made[[FILLS, ADAPTS, LINKED]].any()
     made[STREAMER] = machine.streamer_lines
+    if machine.even_slices:
+        made[EVEN_SLICES] = -(-(1 << RECIPROCAL_BITS) // machine.slices)
+    made[PAGE_BITS] = _page_bits(machine.page_bytes, machine.llc_sets // sets)
     return made
+
+
+def _page_bits(page_bytes: int, sampling: int) -> int:
+    """Return the bits of a sampled line in a page, or -1 for pages so large that none is drawn."""
+    if page_bytes >= GIB:
+        return -1
+    return max(1, page_bytes // LINE_BYTES // sampling).bit_length() - 1
 
 
 def set_mask(c: Caches, row: int, mask: int) -> None:
@@ -213,18 +232,48 @@ def sampled_offset(group: Int64, sampling: int) -> Int64:
 def slice_of(c: Caches, line: int) -> int:
     """Return the LLC slice to which a line is hashed; the slice's CHA counts the line.
 
-    CPUs hash all bits of the address (McCalpin, "Mapping Addresses to L3/CHA Slices in Intel
-    Processors", 2021). So any stride fills the slices evenly, but the number of used lines in a set
-    is random. The hash here is the finaliser of MurmurHash3, not the CPUs' own; the CPUs' hash is
-    assumed to behave alike.
+    CPUs hash all bits of the address: a base sequence of slices, in which each slice has its share,
+    is repeated over consecutive blocks of memory, permuted in each by a hash of the upper bits (J.
+    McCalpin, "Mapping Addresses to L3/CHA Slices in Intel Processors", TR-2021-03, 2021). So any
+    stride fills the slices evenly, and the lines of a block fill the sets evenly. `EVEN_SLICES`: a
+    block has one line for each set of the LLC, and which slice comes first is hashed for each block
+    and set in a slice; a rotation stands for the binary permutations. Else the slice of each line
+    is random, and so is the number of used lines in a set. The hash is the finaliser of
+    MurmurHash3, not the CPUs' own.
     """
-    if c.registers[SLICES] == 1:
+    slices = c.registers[SLICES]
+    if slices == 1:
         return 0
-    mixed = (line ^ line >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    mixed, place = line, 0
+    if c.registers[EVEN_SLICES]:
+        bits = c.registers[SET_BITS]
+        row = line >> bits
+        block = row * c.registers[EVEN_SLICES] >> RECIPROCAL_BITS
+        place = row - block * slices
+        mixed = block << bits | line & (1 << bits) - 1
+    mixed = (mixed ^ mixed >> 16) * 0x85EBCA6B & 0xFFFFFFFF
     mixed = (mixed ^ mixed >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
     mixed ^= mixed >> 16
-    found: int = (mixed * c.registers[SLICES]) >> 32
-    return found
+    found: int = (mixed * slices >> 32) + place
+    return found - slices if found >= slices else found
+
+
+@inlined
+def frame_of(c: Caches, line: int) -> int:
+    """Return where a line of a thread's own memory lies: its page's frame is drawn by a hash.
+
+    An operating system hands out any free frames, so that which lines share a set of L2 or the LLC
+    is random from page to page. The hash is a bijection, onto numbers that no other memory has.
+    """
+    bits = c.registers[PAGE_BITS]
+    if bits < 0:
+        return line
+    mask = (DRAWN_LINES >> bits) - 1
+    page = (line >> bits) * 0x9E3779B1 & mask
+    page = (page ^ page >> 11) * 0x85EBCA6B & mask
+    page ^= page >> 11
+    placed: int = DRAWN_LINES | page << bits | line & (1 << bits) - 1
+    return placed
 
 
 @inlined

@@ -15,6 +15,7 @@ import yaml
 from iat_nova.model import BandwidthControl, CacheDomain, WayMask
 
 LINE_BYTES = 64
+GIB = 1 << 30
 # Ten steps of 10 %, as resctrl shows on Skylake-SP and Cascade Lake-SP (info/MB).
 MBA = BandwidthControl(least=10, step=10, most=100, percent=True)
 # The caches store the sharers of a line as bits of a signed 64-bit number.
@@ -50,6 +51,10 @@ class Machine:
     the part of a working set that is assumed to hit before L2. `mba`: the bandwidth of a class can
     be limited; off unless a scenario requests MBA, so that recorded figures of other scenarios stay
     valid. `streamer_lines`: maximum lead of L2's streamer in lines, 0 without a streamer.
+    `even_slices`: the slice hash spreads the lines of a block evenly over the sets, see
+    `cachestate.slice_of`. `page_bytes`: size of the pages of threads' own memory, 4 KiB, 2 MiB or 1
+    GiB; the frames of the first two are random. Mempools (DPDK has them in huge pages) and blocks
+    of disks are contiguous.
 
     Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's latency
     is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs' peak; see
@@ -84,6 +89,8 @@ class Machine:
     adca: Choice = Choice.NORMAL
     mba: bool = False
     streamer_lines: int = 0
+    even_slices: bool = False
+    page_bytes: int = GIB
 
     @property
     def l2_sets(self) -> int:

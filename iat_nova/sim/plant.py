@@ -6,9 +6,11 @@ from __future__ import annotations
 import numpy as np
 
 from iat_nova.sim import build, cache, engine, memory, nic, nvme
+from iat_nova.sim.cachestate import DRAWN_LINES
+from iat_nova.sim.machine import GIB
 from iat_nova.sim.network import Network
 from iat_nova.sim.scenario import Scenario, Traffic
-from iat_nova.sim.space import Space
+from iat_nova.sim.space import LINES_MAX, Space
 from iat_nova.sim.workloads import locality
 from iat_nova.sim.workloads import threads as th
 from iat_nova.sim.workloads.profiles import NETWORKED, Form
@@ -47,7 +49,8 @@ class Plant:
             np.zeros(scenario.machine.cpu_count),
             np.zeros(cache.LEVELS),
         )
-        space.check(scenario.name, scenario.sampling)
+        most = LINES_MAX if scenario.machine.page_bytes >= GIB else DRAWN_LINES
+        space.check(scenario.name, scenario.sampling, most)
         for workload in scenario.workloads:
             if workload.profile.form is Form.MEMORY or workload.profile.locality:
                 self.set_working_set(workload.name, workload.working_set_bytes)

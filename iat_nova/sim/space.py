@@ -30,10 +30,10 @@ class Space:
         """Return a seed for a separate sequence of random numbers."""
         return int(self.random.integers(1, 2**62))
 
-    def check(self, name: str, sampling: int) -> None:
-        """Raise `ScenarioError` if the last sampled line's number is too high for the caches."""
+    def check(self, name: str, sampling: int, most: int = LINES_MAX) -> None:
+        """Raise `ScenarioError` if there are more than `most` sampled lines."""
         enough = sampling
-        while self._next_line // enough >= LINES_MAX:
+        while self._next_line // enough >= most:
             enough *= 2
         if enough > sampling:
             raise ScenarioError(

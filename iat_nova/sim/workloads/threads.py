@@ -122,7 +122,7 @@ def own_accesses(
         number = lcg.number(state)
         slot = number & mask
         start, lines = int(stretches[slot, 0]), int(stretches[slot, 1])
-        line = start + (((number >> SLOT_BITS) * lines) >> (31 - SLOT_BITS))
+        line = cache.frame_of(c, start + (((number >> SLOT_BITS) * lines) >> (31 - SLOT_BITS)))
         write = 0
         if writes_percent:
             state = lcg.following(state)

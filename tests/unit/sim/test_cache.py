@@ -9,7 +9,7 @@ from collections import Counter
 import numpy as np
 
 from iat_nova.model import WayMask
-from iat_nova.sim import adaptive, cache, machine
+from iat_nova.sim import adaptive, cache, cachestate, machine
 from tests.unit.sim.reference import ReferenceAdca, ReferenceCache
 
 SMALL = dataclasses.replace(
@@ -386,6 +386,39 @@ class TestSets(unittest.TestCase):
         self.assertLess(abs(loads.var() / 40 - 1), 0.15)
         by_slice = loads.reshape(18, -1).sum(axis=1)
         self.assertLess(abs(by_slice / by_slice.mean() - 1).max(), 0.05)
+
+    def test_an_even_hash_fills_each_set_once_in_a_block(self):
+        """A block has a line for each set of the LLC; in another block slices come otherwise."""
+        for slices in (14, 18, 20, 32):
+            described = dataclasses.replace(machine.GOLD_6140, slices=slices, even_slices=True)
+            c = cache.make(described, 32)
+            sets = c.llc.shape[0]
+            blocks = [
+                [cache.llc_set(c, block * sets + line) for line in range(sets)]
+                for block in (0, 7, cachestate.DRAWN_LINES // sets)
+            ]
+            for block in blocks:
+                self.assertEqual(sets, len(set(block)))
+            self.assertNotEqual(blocks[0], blocks[1])
+
+    def test_pages_of_a_thread_lie_in_drawn_frames(self):
+        """Lines of a page stay together and in their place; no two lines share a number."""
+        for page_bytes, lines in ((4096, 2), (2 << 20, 1024)):
+            described = dataclasses.replace(machine.GOLD_6140, page_bytes=page_bytes)
+            c = cache.make(described, 32)
+            placed = np.array([cache.frame_of(c, line) for line in range(8 * 1024)])
+            self.assertEqual(len(placed), len(np.unique(placed)))
+            self.assertGreaterEqual(placed.min(), cachestate.DRAWN_LINES)
+            self.assertLess(placed.max(), 2 * cachestate.DRAWN_LINES)
+            pages = placed.reshape(-1, lines)
+            self.assertTrue((pages - pages[:, :1] == np.arange(lines)).all())
+            self.assertTrue((pages[:, 0] % lines == 0).all())
+            self.assertFalse((np.diff(pages[:, 0]) == lines).all())
+
+    def test_large_pages_are_contiguous(self):
+        """Memory in pages of 1 GiB is where it was reserved."""
+        c = cache.make(machine.GOLD_6140, 32)
+        self.assertEqual([0, 77, 12345], [cache.frame_of(c, line) for line in (0, 77, 12345)])
 
     def test_low_bits_name_the_set_in_a_slice(self):
         """Lines of one set of L2 stay in the sets of the LLC that are sampled with it."""
