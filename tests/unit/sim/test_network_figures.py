@@ -131,17 +131,39 @@ class TestAggregation(NetworkFigureTest):
         self.assertAlmostEqual(-20.0, found["iat-8-bw"])
         self.assertAlmostEqual(5.0, found["iat-8-ipc"])
 
-    def test_flows(self):
-        """The knee lies past 1 k flows; Core Demand must be reached and ways be granted there."""
-        rows = []
+    def ramp(self, strategy, misses=4.0, **columns):
+        row = {"packet_bytes": 64, "flows": 1, "strategy": strategy, "seed": 1}
         for flows in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
-            misses = 4.0 if flows > 1000 else 0.01
-            state = "low keep, core demand" if flows > 1000 else "low keep"
-            rows.append(self.row(64, flows, "baseline", ovs_misses_per_packet=misses))
-            rows.append(self.row(64, flows, "iat", states=state, stack_ways_most=3))
-        found = self.holds("iat-9", rows)
+            row[f"ovs_ipc_{flows}"] = 1.0
+            row[f"ovs_misses_per_packet_{flows}"] = misses if flows > 1000 else 0.01
+        for flows in (1_000, 10_000, 1_000_000):
+            row[f"ddio_misses_per_s_{flows}"] = 1e5
+        return row | {"stack_ways": 2, "stack_ways_most": 2, "states": "low keep"} | columns
+
+    def test_flows(self):
+        """The knee lies past 1 k flows; Core Demand must be reached and ways be granted."""
+        grown = self.ramp("iat", states="low keep, core demand", stack_ways_most=3)
+        grown["ovs_ipc_10000"] = 1.1
+        found = self.holds("iat-9", [self.ramp("baseline"), grown])
         self.assertTrue(found["iat-9-knee"])
         self.assertTrue(found["iat-9-state"])
+        self.assertAlmostEqual(10.0, found["iat-9-ipc"])
+        found = self.holds("iat-9", [self.ramp("baseline", misses=0.01), self.ramp("iat")])
+        self.assertFalse(found["iat-9-knee"])
+        self.assertFalse(found["iat-9-state"])
+
+    def test_flows_are_ramped_in_one_run(self):
+        """Every 10 s each card has ten times the flows, and each stretch has its window."""
+        one = catalogue.definitions()["iat-9"]
+        scene = one.made({"packet_bytes": 64, "flows": 1, "strategy": "iat", "seed": 1})
+        steps = [(e.at_s, e.value) for e in scene.events if e.subject == "traffic.nic0"]
+        self.assertEqual([(10.0 * n, 10**n) for n in range(1, 7)], steps)
+        self.assertEqual(70.0, scene.length_s)
+        for column in one.columns.values():
+            if not isinstance(column, str):
+                self.assertEqual(
+                    10 * (column.window // 2) + 5, (0, *one.run.marks_s)[column.window]
+                )
 
 
 class TestLoop(NetworkFigureTest):
