@@ -8,9 +8,11 @@ settings that an earlier agent left. Reads only, without any change.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import logging
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from iat_nova import policy
 from iat_nova.agent import policy_file, restoring, rights, wiring
@@ -51,6 +53,9 @@ _SOURCES = {  # the code of a source's warning -> the source's name and the reme
         _SWITCH,
     ),
 }
+OVSDB_SOCKET = Path("/run/openvswitch/db.sock")
+"""The socket on which ovsdb-server of the distributions' packages listens."""
+
 _ANSWER_S = 30.0  # timeout of libvirt: many guests on a busy host take seconds
 
 
@@ -73,7 +78,11 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
-    """Examine the host; return findings in the order of repair, with the verdict last."""
+    """Examine the host; return findings in the order of repair, with the verdict last.
+
+    Where the CPU has no cache allocation and no agent can start, this finding comes first, and the
+    other findings have no remedy: none would help.
+    """
     machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
     found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
@@ -90,6 +99,10 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
             )
             for one in machine.choices
         ]
+    if machine is None and (refused := probe.without_cat(host)) is not None:
+        cause = probe.refusal("cache allocation", refused, Level.IMPOSSIBLE)
+        rest = [dataclasses.replace(one, remedy=None) for one in found if one.subject != "resctrl"]
+        return [cause, *rest, _verdict([cause], settings)]
     return [*found, _verdict(found, settings)]
 
 
@@ -255,9 +268,9 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     """Return the guests and bridges that libvirt and Open vSwitch show, or their problems."""
     found = []
     silent = set()
-    waiting = {_source(one)[0] for one in facts.waiting_for}
+    waiting = {_source(one, settings)[0] for one in facts.waiting_for}
     for one in (*facts.warnings, *facts.waiting_for):
-        name, remedy = _source(one)
+        name, remedy = _source(one, settings)
         said = one
         if one in facts.waiting_for:
             if name in silent:
@@ -284,9 +297,13 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     return found + [Finding("virtual switch", Level.NOTE, one) for one in told]
 
 
-def _source(warning: Message) -> tuple[str, Message | None]:
+def _source(warning: Message, settings: Settings) -> tuple[str, Message | None]:
     """Return the source of a warning, and the remedy."""
-    return _SOURCES.get(warning.code, ("inventory", None))
+    found = _SOURCES.get(warning.code, ("inventory", None))
+    socket = f"unix:{OVSDB_SOCKET}"
+    if found is _SWITCH and OVSDB_SOCKET.is_socket() and settings.ovsdb_connection != socket:
+        return _SWITCH[0], message("use-ovsdb-socket", address=socket)
+    return found
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:

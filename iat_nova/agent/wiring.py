@@ -54,10 +54,19 @@ from iat_nova.strategies.api import Strategy
 
 
 def machine(settings: Settings) -> Machine:
-    """Open the machine that the settings name. Raises `ConfigError`, `HardwareError`."""
+    """Open the machine the settings name. Raises `ConfigError`, `HardwareError`.
+
+    Where the CPU has no cache allocation, the error names this cause, not what failed in turn.
+    """
     if settings.hardware != "auto":
         return _platform(settings)
-    return host_machine(settings, probe.Host())
+    host = probe.Host()
+    try:
+        return host_machine(settings, host)
+    except HardwareError as error:
+        if (cause := probe.without_cat(host)) is not None:
+            raise cause from error
+        raise
 
 
 def host_machine(settings: Settings, host: probe.Host) -> Machine:

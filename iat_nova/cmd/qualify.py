@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import itertools
 import json
 import platform
 import shutil
@@ -267,11 +268,17 @@ examples:
 def summary(data: Mapping[str, Any], width: int) -> str:
     """Return a record (`record.as_data`) in a paragraph a test, as wide as the terminal."""
     lines = []
-    for one in data["tests"]:
-        head = f"{one['verdict']:<13} {one['name']:<11} "
+    for _, alike in itertools.groupby(data["tests"], key=_reason):
+        one, *others = alike
+        head = f"{one['verdict']:<13} {f'{1 + len(others)} tests' if others else one['name']:<11} "
         lines += wrapped(head, f"{one['says']}. {one['means']}", width)
         lines += [f"{'':<{len(head)}}--> {one['remedy']}"] if one["remedy"] else []
     return "\n".join(lines)
+
+
+def _reason(test: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return by what tests are alike: their verdict, and what is said of it."""
+    return tuple(test[key] for key in ("verdict", "code", "values", "means_code"))
 
 
 class Ending:

@@ -215,12 +215,35 @@ def _no_resctrl(host: Host) -> Finding:
     if "resctrl" in text_of(host.roots.proc / "filesystems").split():
         state = message("resctrl-not-mounted")
         remedy = message("mount-resctrl", path=str(host.roots.resctrl))
-    elif "cat_l3" in text_of(host.roots.proc / "cpuinfo").split():
+    elif "cat_l3" in flags(host):
         state = message("resctrl-not-in-kernel")
         remedy = message("boot-with", parameter="rdt=l3cat")
     else:
-        state, remedy = message("no-cat"), message("use-other-cpu")
+        return Finding("resctrl", Level.MISSING, *no_cat(host))
     return Finding("resctrl", Level.MISSING, state, remedy)
+
+
+def no_cat(host: Host) -> tuple[Message, Message]:
+    """Return why the CPU has no cache allocation, and the remedy."""
+    if "hypervisor" in flags(host):
+        return message("no-cat-virtual-machine"), message("use-compute-host")
+    return message("no-cat"), message("use-other-cpu")
+
+
+def flags(host: Host) -> frozenset[str]:
+    """Return the words of /proc/cpuinfo, of which the flags are a part."""
+    return frozenset(text_of(host.roots.proc / "cpuinfo").split())
+
+
+def without_cat(host: Host) -> HardwareError | None:
+    """Return the refusal of a host whose CPU allocates no cache: the cause of other refusals.
+
+    None where the CPU or the kernel offers cache allocation. A Haswell server that was booted
+    without rdt=l3cat counts as a host without, because its kernel shows no flag.
+    """
+    if (host.roots.resctrl / "schemata").exists() or "cat_l3" in flags(host):
+        return None
+    return HardwareError(*no_cat(host))
 
 
 def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:

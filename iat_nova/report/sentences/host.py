@@ -19,7 +19,9 @@ _FINDINGS: Mapping[str, str] = {
     # resctrl
     "resctrl-not-mounted": "not mounted",
     "resctrl-not-in-kernel": "this kernel has none, though the CPU can allocate cache",
-    "no-cat": "the kernel sees no cache allocation here (no cat_l3 in /proc/cpuinfo)",
+    "no-cat": "this CPU has no cache allocation: /proc/cpuinfo shows no flag cat_l3",
+    "no-cat-virtual-machine": "this is a virtual machine, whose CPU has no cache allocation: "
+    "/proc/cpuinfo shows the flag hypervisor and no flag cat_l3",
     "resctrl-offers": "{domains:list}; {classes} classes of service for the agent",
     "cpus-in-no-domain": "{cpus}: sysfs shows no L3 cache of these CPUs that resctrl has; the "
     "agent manages nothing on them",
@@ -121,7 +123,8 @@ _REMEDIES: Mapping[str, str] = {
     "mount-resctrl": "mount -t resctrl resctrl {path}",
     "remount-resctrl": "umount {path}; mount -t resctrl resctrl {path}",
     "boot-with": "boot with {parameter}",
-    "use-other-cpu": "another CPU; virtual machines have none; Haswell: boot with rdt=l3cat",
+    "use-other-cpu": "use a server whose CPU has the flag; Haswell: boot with rdt=l3cat",
+    "use-compute-host": "run iat-nova on the compute host itself",
     "compare-cache-ids": "compare {path} with schemata",
     "remove-a-group": "rmdir {path}/GROUP, a group of another program",
     "remove-group": "rmdir {path}, if no program needs it",
@@ -146,6 +149,8 @@ _REMEDIES: Mapping[str, str] = {
     "check-policy": "iat-nova policy check {path}",
     "check-default-policy": "iat-nova policy check",
     "start-libvirt": "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri",
+    "use-ovsdb-socket": "[iat] ovsdb_connection = {address}, where ovsdb-server listens; or: "
+    "ovs-vsctl set-manager ptcp:6640:127.0.0.1",
     "start-switch": "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = "
     "none",
 }

@@ -2,6 +2,7 @@
 """iat-nova doctor on a whole host in a folder, with a libvirt inside this process."""
 
 import json
+import socket
 import subprocess
 import sys
 import time
@@ -129,6 +130,28 @@ class Host(DoctorCase):
         rows = self.check_refused("interfaces", "impossible", "no event table", "report")
         self.assertEqual("would-not-start", rows["verdict"]["code"])
 
+    def test_no_cache_allocation(self):
+        """A CPU without it is the cause of the rest: named first, once, and no other remedy."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+        self.be("strange")
+        cpuinfo = self.roots.proc / "cpuinfo"
+        told = cpuinfo.read_text()
+        for words, code, remedy in (
+            ("rdtscp", "no-cat", "use-other-cpu"),
+            ("rdtscp hypervisor", "no-cat-virtual-machine", "use-compute-host"),
+        ):
+            cpuinfo.write_text(told.replace("\n\n", f"\nflags\t\t: {words}\n\n"))
+            status, rows = self.everything()
+            self.assertEqual(1, status)
+            first, *others = (row for row in rows if row["subject"] != "rights")
+            self.assertEqual(("impossible", code, remedy), tuple(
+                first[name] for name in ("level", "code", "remedy_code")))  # fmt: skip
+            self.assertEqual({None}, {row["remedy_code"] for row in others})
+            self.assertNotIn(code, [row["code"] for row in others])
+            (reason,) = others[-1]["values"]["reasons"]
+            self.assertEqual(code, reason["values"]["state"]["code"])
+
     def test_groups_that_libpqos_makes(self):
         """COS groups are ours when an agent's snapshot tells that they came after it."""
         self.configure(cat_interface="pqos-os")
@@ -251,6 +274,16 @@ class Around(DoctorCase):
         """So is an absent Open vSwitch."""
         self.configure(ovsdb_connection=f"unix:{self.folder}/none")
         self.check("Open vSwitch", "observe", "ovsdb-unavailable", "start-switch", 1)
+
+    def test_open_vswitch_on_its_socket(self):
+        """Where ovsdb-server listens on its socket alone, the remedy names that."""
+        path = self.folder / "db.sock"
+        listener = self.enterContext(socket.socket(socket.AF_UNIX))
+        listener.bind(str(path))
+        self.configure(ovsdb_connection="tcp:127.0.0.1:1")
+        with mock.patch.object(doctor, "OVSDB_SOCKET", path):
+            rows = self.check("Open vSwitch", "observe", "ovsdb-unavailable", "use-ovsdb-socket", 1)
+        self.assertEqual({"address": f"unix:{path}"}, rows["Open vSwitch"]["remedy_values"])
 
     def test_what_open_vswitch_does_not_tell(self):
         """Its warnings are told, beside what it shows; that of a source only once."""
