@@ -52,7 +52,7 @@ IAT_OPTS = [
     cfg.StrOpt(
         "strategy",
         default=DEFAULT,
-        help="Who decides which tenant fills which ways: {}, or the name of a plug-in in the entry "
+        help="The strategy that decides on the ways of each tenant: {}, or a plug-in in the entry "
         "point group iat_nova.strategies. `iat` is the published algorithm; `iat-nova simulate "
         "compare` shows what each does to a scenario.".format(", ".join(BUILT_IN)),
     ),
@@ -76,22 +76,36 @@ IAT_OPTS = [
     cfg.StrOpt(
         "hardware",
         default="auto",
-        help="Hardware platform: `auto` chooses the interfaces of this host, `emulated` runs the "
-        "emulated server (needs the extra iat-nova[sim] and `emulated_scenario`).",
-        choices=["auto", "emulated"],
+        help="Hardware platform.",
+        choices=[
+            ("auto", "the interfaces of this host"),
+            (
+                "emulated",
+                "the emulated server (needs the extra iat-nova[sim] and `emulated_scenario`)",
+            ),
+        ],
     ),
     cfg.StrOpt(
         "cat_interface",
         default="auto",
-        choices=["auto", "resctrl", "pqos-msr", "pqos-os"],
-        help="CAT interface: the kernel's resctrl, or libpqos through registers or through "
-        "resctrl. `auto`: resctrl where it is mounted.",
+        choices=[
+            ("auto", "resctrl; pqos-msr where the kernel has no resctrl"),
+            ("resctrl", "the kernel's resctrl"),
+            ("pqos-msr", "libpqos, through registers; resctrl must not be mounted"),
+            ("pqos-os", "libpqos, through resctrl"),
+        ],
+        help="Interface for cache masks (CAT).",
     ),
     cfg.StrOpt(
         "ddio_interface",
         default="auto",
-        choices=["auto", "msr", "io_alloc", "none"],
-        help="Interface for the DDIO ways: register 0xC8B, resctrl's io_alloc, or none.",
+        choices=[
+            ("auto", "the register where the CPU has it, else io_alloc, else none"),
+            ("msr", "register 0xC8B (Intel)"),
+            ("io_alloc", "resctrl's io_alloc (AMD, Linux 6.19 or later)"),
+            ("none", "DDIO's ways are not changed"),
+        ],
+        help="Interface for the DDIO ways.",
     ),
     cfg.BoolOpt(
         "port_dca",
@@ -116,8 +130,12 @@ IAT_OPTS = [
     cfg.StrOpt(
         "counters_interface",
         default="auto",
-        choices=["auto", "perf", "msr"],
-        help="Counter interface: the kernel's perf, or the model-specific registers.",
+        choices=[
+            ("auto", "perf"),
+            ("perf", "events of the kernel's perf"),
+            ("msr", "model-specific registers, of which the agent must be the only user"),
+        ],
+        help="Interface for hardware counters.",
     ),
     cfg.IntOpt(
         "cha_slices",
