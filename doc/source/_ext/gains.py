@@ -20,6 +20,7 @@ PAGES = pathlib.Path(__file__).parents[1]
 STANDINGS = PAGES / "tournament" / "overview-standings.csv"
 LOOP = PAGES / "operator" / "output" / "bench-loop.csv"
 VERDICTS = PAGES / "figures" / "verdicts.json"
+HISTORY = PAGES / "output" / "bench-history.txt"
 MEMORY_TEST = PAGES.parents[1] / "tests" / "functional" / "test_agent.py"
 NOTICEABLE = 0.01
 """Smallest difference of performance that counts, as a share."""
@@ -80,10 +81,12 @@ def facts():
         spent_us = sum(float(row[name]) for name in ("floor_us", "overhead_us", "write_us"))
         found[f"cpu-{phase}"] = f"{spent_us / 1000:.1f}"
     limit = re.search(r"assertLessEqual\(megabytes, (\d+)\)", MEMORY_TEST.read_text("utf-8"))
+    days = re.findall(r"^- days: ([\d.]+)$", HISTORY.read_text("utf-8"), re.MULTILINE)
     verdicts = json.loads(VERDICTS.read_text(encoding="utf-8"))
     judged = [verdict for verdict in verdicts if verdict["set"] == "judged"]
     return found | {
         "memory": limit[1],
+        "history-days": days[-1],
         "claims-judged": str(len(judged)),
         "claims-within": str(sum(verdict["met"] for verdict in judged)),
         "claims-strict": str(sum(verdict["strict"] for verdict in judged)),
