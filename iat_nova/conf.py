@@ -54,24 +54,23 @@ IAT_OPTS = [
         default=DEFAULT,
         help="The strategy that decides on the ways of each tenant: {}, or a plug-in in the entry "
         "point group iat_nova.strategies. `iat` is the published algorithm; `iat-nova simulate "
-        "compare` shows what each does to a scenario.".format(", ".join(BUILT_IN)),
+        "compare` compares strategies on a scenario.".format(", ".join(BUILT_IN)),
     ),
     cfg.StrOpt(
         "shadow",
-        help="A second strategy that decides on the same samples, and of which nothing is written: "
-        "`iat-nova status`, the report and the metrics tell what it would have done. Unset: none.",
+        help="A second strategy that decides on the same samples without any write: `iat-nova "
+        "status`, the report and the metrics show its decisions. Unset: none.",
     ),
     cfg.StrOpt(
         "shadow_policy",
-        help="A second policy by which the shadow decides, with the strategy of `shadow` or, where "
-        "that is unset, the one in force. Read when `policy_file` is; where it cannot be used it "
-        "is said, and the agent goes on. Unset: the policy in force.",
+        help="A second policy for the shadow's decisions, with the strategy of `shadow` or, if "
+        "unset, the strategy in force. Read together with `policy_file`; if the file is invalid, "
+        "the agent reports the problem and goes on. Unset: the policy in force.",
     ),
     cfg.StrOpt(
         "policy_file",
         help="The policy: YAML rendered by Jinja2. Unset: the default policy that ships with the "
-        "package. Read at start and at SIGHUP; `iat-nova policy check` shows what is "
-        "wrong with it.",
+        "package. Read at start and at SIGHUP; `iat-nova policy check` shows problems of the file.",
     ),
     cfg.StrOpt(
         "hardware",
@@ -117,15 +116,15 @@ IAT_OPTS = [
     cfg.ListOpt(
         "dca_off_ports",
         default=[],
-        help="PCI addresses of root ports, such as 0000:3a:00.0: while the agent enforces, what "
-        "devices below them write goes to memory. Needs `port_dca`.",
+        help="PCI addresses of root ports, such as 0000:3a:00.0: while the agent enforces, devices "
+        "below these ports write to memory. Needs `port_dca`.",
     ),
     cfg.ListOpt(
         "dca_ports",
         default=[],
         help="PCI addresses of root ports at which a strategy may switch DDIO off and on, such as "
-        "those of NVMe disks: pollute-buffer and a4 do where storage pushes others out of the "
-        "cache. Needs `port_dca`.",
+        "the ports of NVMe disks: pollute-buffer and a4 switch DDIO off if storage evicts the "
+        "lines of other tenants from the cache. Needs `port_dca`.",
     ),
     cfg.StrOpt(
         "counters_interface",
@@ -141,45 +140,45 @@ IAT_OPTS = [
         "cha_slices",
         default=1,
         min=0,
-        help="LLC slices on which DDIO's hits and misses are counted and multiplied by their "
-        "number, as the paper does with one; 0: all of them.",
+        help="Number of LLC slices on which DDIO's hits and misses are counted. The counts are "
+        "scaled to all slices, as in the paper with one slice. 0: all slices.",
     ),
     cfg.FloatOpt(
         "memory_bandwidth_gbps",
         min=1.0,
         max=256.0,
-        help="What the CPUs of one cache domain (AMD: those that share an L3) can move to and from "
-        "memory, in GB/s: the 100 % of a class's `bandwidth_min`. For CPUs that limit memory "
-        "bandwidth in GB/s, AMD's; others take percent and do not need it. `iat-nova qualify` "
-        "measures it. Unset: nothing is limited there.",
+        help="Memory bandwidth of one cache domain (AMD: of the CPUs that share an L3), in GB/s: "
+        "100 % of a class's `bandwidth_min`. Only for CPUs that limit memory bandwidth in GB/s "
+        "(AMD), not for limits in percent. `iat-nova qualify` measures the value. Unset: no "
+        "limits on such CPUs.",
     ),
     cfg.BoolOpt(
         "monitor_tenants",
         default=False,
-        help="Whether each tenant's occupancy of the LLC and its memory traffic are monitored "
-        "while the agent enforces: a monitoring group of resctrl (an RMID) for each. Programs that "
-        "monitor by CPU (pqos -m) have fewer RMIDs then.",
+        help="Whether each tenant's LLC occupancy and memory traffic are monitored while the agent "
+        "enforces, with a monitoring group of resctrl (an RMID) per tenant. Programs that monitor "
+        "by CPU (pqos -m) then have fewer RMIDs.",
     ),
     cfg.StrOpt(
         "emulated_scenario",
-        help="The scenario the emulated server runs: a file, or the name of one that ships.",
+        help="The scenario of the emulated server: a file, or the name of a shipped scenario.",
     ),
     cfg.FloatOpt(
         "emulated_pace",
         default=1.0,
         min=0,
-        help="Emulated seconds that may pass in a real one; 0: as fast as it goes.",
+        help="Maximum emulated seconds per real second; 0: no limit.",
     ),
     cfg.FloatOpt(
         "emulated_seconds",
         min=0,
-        help="End the agent after so many emulated seconds. Unset: the scenario's length.",
+        help="Emulated seconds after which the agent ends. Unset: the scenario's length.",
     ),
     cfg.StrOpt(
         "libvirt_uri",
         default="qemu:///system",
-        help="URI of this host's hypervisor; another host's is refused. A read-only connection is "
-        "opened.",
+        help="URI of this host's hypervisor; URIs of other hosts are refused. The connection is "
+        "read-only.",
     ),
     cfg.StrOpt(
         "ovsdb_connection",
@@ -188,8 +187,8 @@ IAT_OPTS = [
     ),
     cfg.StrOpt(
         "vswitchd_control",
-        help="The control socket of ovs-vswitchd, asked for its PMD threads where no "
-        "pmd-cpu-mask is set. Unset: found in ovs_rundir.",
+        help="The control socket of ovs-vswitchd, which lists the PMD threads if no pmd-cpu-mask "
+        "is set. Unset: found in ovs_rundir.",
     ),
     cfg.StrOpt(
         "ovs_rundir",
@@ -199,15 +198,15 @@ IAT_OPTS = [
     cfg.StrOpt(
         "state_dir",
         default=STATE_DIR,
-        help="Where the agent keeps its history, the snapshot of the hardware and its lock.",
+        help="The directory of the agent's history, the snapshot of the hardware and the lock.",
     ),
     cfg.FloatOpt(
         "hand_over_s",
         default=60.0,
         min=0,
         max=600,
-        help="Seconds within which the next agent takes over masks and decisions when the service "
-        "is restarted; after them the host is restored. 0: every end of the agent restores.",
+        help="Seconds in which the next agent can adopt masks and decisions after a restart of the "
+        "service; later the host is restored. 0: every end of the agent restores.",
     ),
     cfg.StrOpt(
         "spool_dir",
@@ -218,55 +217,56 @@ IAT_OPTS = [
         "reconcile_s",
         default=60.0,
         min=1.0,
-        help="Seconds after which the whole picture of the host is read again, events or not.",
+        help="Seconds after which the inventory is read again, with or without events.",
     ),
     cfg.FloatOpt(
         "debounce_s",
         default=0.2,
         min=0.0,
-        help="Seconds for which events of libvirt and OVSDB are gathered before the picture is "
-        "read again.",
+        help="Seconds during which events of libvirt and OVSDB are collected before the inventory "
+        "is read again.",
     ),
     cfg.FloatOpt(
         "history_whole_hours",
         default=24.0,
         min=0,
-        help="Hours of which every iteration is kept. Of what is older those that did something "
-        "are kept, and one a minute.",
+        help="Hours for which every iteration is kept. Of older iterations, iterations with an "
+        "effect are kept, and one per minute.",
     ),
     cfg.FloatOpt(
         "history_days",
         default=30.0,
         min=0,
-        help="Days of history kept.",
+        help="Days for which history is kept.",
     ),
     cfg.IntOpt(
         "history_mib",
         default=256,
         min=4,
-        help="MiB the history may take on disk. Where they do not suffice iterations that did "
-        "nothing go sooner, down to the last hour, and then the oldest.",
+        help="Maximum size of the history on disk, in MiB. If the space is not sufficient, "
+        "iterations without an effect are removed earlier, except those of the last hour, and "
+        "then the oldest iterations.",
     ),
     cfg.StrOpt(
         "metrics_address",
         default="127.0.0.1",
-        help="The address on which Prometheus metrics are served. They name guests: serve them "
-        "to your monitoring network only.",
+        help="The address on which Prometheus metrics are served. Metrics name guests: serve "
+        "metrics to your monitoring network only.",
     ),
     cfg.PortOpt(
         "metrics_port",
         default=0,
-        help="The port on which Prometheus metrics are served, at /metrics; 0: none are. Needs "
+        help="The port on which Prometheus metrics are served, at /metrics; 0: no metrics. Needs "
         "the extra iat-nova[metrics].",
     ),
-    cfg.StrOpt("sysfs_root", default="/sys", advanced=True, help="Where sysfs is mounted."),
-    cfg.StrOpt("proc_root", default="/proc", advanced=True, help="Where procfs is mounted."),
+    cfg.StrOpt("sysfs_root", default="/sys", advanced=True, help="The mount point of sysfs."),
+    cfg.StrOpt("proc_root", default="/proc", advanced=True, help="The mount point of procfs."),
     cfg.BoolOpt(
         "debug",
         default=False,
-        help="Log the settings and every iteration, not only those that did something: as "
-        "[DEFAULT] debug, which in nova.conf is Nova's as well. All "
-        "other options of logging are oslo.log's, in [DEFAULT].",
+        help="Log the settings and every iteration, not only iterations with an effect. Same as "
+        "[DEFAULT] debug, which in nova.conf also applies to Nova. All other logging options are "
+        "oslo.log's, in [DEFAULT].",
     ),
 ]
 
