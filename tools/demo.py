@@ -177,7 +177,7 @@ def _show_results(config: pathlib.Path) -> None:
     """Leave the report and show what an operator would ask next."""
     state = ["--state-dir", str(RUN)]
     _iat_nova(*state, "report", "-o", str(RUN / "report.html"))
-    _say("who was found:  iat-nova tenants")
+    _say("tenants:  iat-nova tenants")
     _iat_nova(*state, "tenants", "-c", "name", "-c", "priority", "-c", "io", "-c", "cpus",
               "-c", "model", "-c", "ways", "-c", "mask")  # fmt: skip
     _say("what was decided:  quickstart-run/agent.log")
