@@ -147,11 +147,13 @@ class HandOverFiles:
         return left if self._fresh(left.at_s, self.within_s) else None
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return the copy of the snapshot, in case the snapshot is lost; empty without a copy.
+        """Return the copy of the snapshot in the hand-over file; without a valid copy, nothing.
 
-        The copy is valid for twice the time in which an agent may adopt: systemd restores right
-        after that time. Later, another agent may have run meanwhile. The other content is not
-        checked: another release may use another format. Raises `SnapshotError`.
+        A restore uses the copy if the snapshot itself is lost. The next agent may take over
+        (adopt) the masks for `within_s`; systemd restores right after. So the copy is valid for
+        twice `within_s`: after that, another agent may have changed the host. Other fields of the
+        file are not checked, because another release may use another format. Raises
+        `SnapshotError`.
         """
         content = self._content() or {}
         at_s, saved = content.get("at_s"), content.get("saved")

@@ -29,7 +29,10 @@ class Holding:
         return self._now() != self.known
 
     def apply(self, domains: Mapping[int, DomainInventory]) -> dict[int, DomainInventory]:
-        """Return the tenants with their holds as bounds, as far as these fit; report refusals."""
+        """Return the inventories in which each tenant with a hold is bound to the held ways.
+
+        A hold that does not fit is left out, and the reason is reported.
+        """
         former, self.known = self.known, self._now()
         held, refused = holds.apply(domains, self.known)
         here = {one.key for seen in held.values() for one in seen.tenants if one.ways.held}

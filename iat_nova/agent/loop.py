@@ -98,7 +98,9 @@ class Agent:
         return self.policies.policy
 
     def run(self, until_s: float = math.inf) -> None:
-        """Run until `stop` or the clock's `until_s`, then restore the original hardware settings.
+        """Run the agent's loop, then restore the original hardware settings.
+
+        The loop ends after a call of `stop`, or when the clock reaches `until_s`.
 
         After a request to hand over, the masks are left to the next agent instead.
         """

@@ -45,11 +45,11 @@ class Monitored:
         self.close = counters.close  # a restore removes the groups
 
     def watch(self, cpus: Iterable[int]) -> None:
-        """See `Counters`."""
+        """Count on these CPUs from now on; see `Counters`."""
         self._counters.watch(cpus)
 
     def read(self) -> Counts:
-        """See `Counters`."""
+        """Return the running totals, with the tenants' counts; see `Counters`."""
         return dataclasses.replace(self._counters.read(), monitored=self._monitor.read())
 
 

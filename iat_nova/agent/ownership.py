@@ -79,7 +79,10 @@ class Ownership:
                 LOG.log(level, "%s", message("not-put-back", settings=line))
 
     def outside(self) -> Outside:
-        """Return the questions about other programs and the host that the interlock asks."""
+        """Return the checks of other programs and of the host, for the agent's `Interlock`.
+
+        A check that fails makes the agent observe only.
+        """
         return Outside(
             owners=self.owners,
             changes=self.machine.inspect,

@@ -45,7 +45,7 @@ def load(path: str | Path | None, host: HostFacts) -> Policy:
 
 
 def again(policy: Policy, host: HostFacts) -> Policy:
-    """Render and compile a policy's text again for other facts. Raises `PolicyError`."""
+    """Render and compile a policy's text again for changed host facts. Raises `PolicyError`."""
     return parse(policy.text, host, policy.source, render_limited)
 
 

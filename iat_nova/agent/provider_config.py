@@ -129,9 +129,9 @@ def _refuse_conflict(other: pathlib.Path, text: str) -> None:
 
 
 def offered(path: str | pathlib.Path) -> Offer | None:
-    """Return the offer of LLC ways in a file, None for a file without one.
+    """Return the LLC ways that a provider.yaml offers to Placement, or None if it offers no ways.
 
-    If a file describes several nodes, the first node with an offer counts. Raises
+    If the file describes several compute nodes, the first node with an offer counts. Raises
     `ProviderConfigError`.
     """
     try:

@@ -82,7 +82,10 @@ def all_back(keeper: Snapshot) -> Restored:
 
 
 def out_of_reach(left: Iterable[Message]) -> tuple[Message, ...]:
-    """Return a message for each setting out of reach: the setting stays in the snapshot."""
+    """Return a message for each of the `left` settings, which could not be restored yet.
+
+    The message says that the snapshot keeps the setting until its hardware is back.
+    """
     return tuple(message("stays-in-snapshot", setting=one) for one in left)
 
 

@@ -65,7 +65,10 @@ SHIPPED = Service("iat-nova", frozenset({"CAP_DAC_OVERRIDE", "CAP_PERFMON", "CAP
 
 
 class NotPossible(Exception):
-    """This process cannot assume the service's rights; `message` has the reason."""
+    """This process cannot become the agent's user with the agent's capabilities.
+
+    `message` has the reason.
+    """
 
     def __init__(self, why: Message, remedy: Message | None = None) -> None:
         super().__init__(str(why))

@@ -32,5 +32,5 @@ examples:
         return status.page(self.view(parsed_args), time.time(), width=width, colour=self.colour)
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return the status as data."""
+        """Return the status as plain JSON values, for the output formats json and yaml."""
         return status.record(self.view(parsed_args))

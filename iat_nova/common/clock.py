@@ -25,7 +25,7 @@ class SystemClock:
     """The machine's own monotonic clock."""
 
     def now(self) -> float:
-        """Return the monotonic clock."""
+        """Return the seconds of the system's monotonic clock (CLOCK_MONOTONIC)."""
         return time.monotonic()
 
     def wall(self) -> float:

@@ -36,10 +36,10 @@ def by_default(root: str | Path = "/") -> list[str]:
 
 
 def may_read(name: str | Path) -> bool:
-    """Tell whether this process can open a file.
+    """Tell whether this process can open a file for reading.
 
-    os.access() would deny files that the agent may read with CAP_DAC_OVERRIDE: os.access() checks
-    the real user.
+    The file is opened for the test. os.access() checks the real user ID and ignores effective
+    rights: with CAP_DAC_OVERRIDE the agent can read files that os.access() reports as unreadable.
     """
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY))

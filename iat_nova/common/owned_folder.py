@@ -94,14 +94,13 @@ class OwnedFolder:
             return None
 
     def glance(self, name: str) -> os.stat_result | None:
-        """Return the status of an entry by one lstat(2); None where file or folder is missing.
+        """Return the status of a file by one lstat(2), or None if file or folder is missing.
 
-        For the check of each iteration whether a file was changed or replaced. No descriptor is
-        opened, so symbolic links in the path of the folder are followed. Another account may thus
-        fake the answer. Only compare the answer with an earlier answer. After a difference, open
-        the file by `read`, `open` or `locked`, which follow no such link. A hidden difference
-        leaves the caller with its own file or its last reading, as if the owner of the folder had
-        changed nothing.
+        Only for a cheap check whether the file was changed or replaced since an earlier call: the
+        answer cannot be trusted. Symbolic links in the path of the folder are followed, so another
+        account may fake the status. After a difference, open the file by `read`, `open` or
+        `locked`, which follow no such link. If a difference is hidden, the caller continues with
+        its own file or its last reading, as if the file were unchanged.
         """
         try:
             return os.lstat(self.path / name)
@@ -226,10 +225,11 @@ class OwnedFolder:
 
 
 def write_named(path: str | os.PathLike[str], text: str, *, durable: bool = False) -> None:
-    """Write a file that an operator named, also in a folder in which other accounts may write.
+    """Write a file at a path that an operator gave on the command line.
 
-    Refuses to replace anything but a regular file: a link may lead anywhere, and a device such as
-    ``/dev/null`` would be replaced.
+    Other accounts may have write access to the folder. Raises `OSError` rather than replace
+    anything but a regular file: a link may lead anywhere, and a device such as ``/dev/null`` would
+    be replaced.
     """
     target = Path(os.path.abspath(path))
     folder = OwnedFolder(target.parent)

@@ -9,9 +9,9 @@ FIRST_S, LONGEST_S = 10.0, 600.0
 
 
 class Retry:
-    """Pauses of `FIRST_S`, twice `FIRST_S` and so on, at most `LONGEST_S`.
+    """Pauses between retries: each failure doubles the pause, from `FIRST_S` up to `LONGEST_S`.
 
-    The pauses start again from `FIRST_S` if a retry succeeded and held for `LONGEST_S`.
+    After `LONGEST_S` without a failure since the last retry was due, the next pause is `FIRST_S`.
     """
 
     def __init__(self) -> None:

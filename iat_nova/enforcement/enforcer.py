@@ -58,7 +58,10 @@ class Keeper(Protocol):
         """Ensure that a snapshot is on disk, before the first write. Raises `HardwareError`."""
 
     def extend(self) -> None:
-        """Add a further domain or CPU to the snapshot, before the first write to it."""
+        """Add domains and CPUs that came online to the snapshot.
+
+        Called before the first write to such a domain or CPU.
+        """
 
     def keep_file(self) -> Message | None:
         """Write the snapshot's file again if lost; return the reason, or None.

@@ -231,7 +231,7 @@ class Snapshot:
 
     @property
     def names(self) -> frozenset[str]:
-        """The parts that this process may have changed."""
+        """Names of the hardware parts (resctrl, DDIO ...) that this process may have changed."""
         return frozenset(self._memory)
 
     def adopt(self) -> None:

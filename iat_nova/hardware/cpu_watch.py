@@ -40,15 +40,15 @@ class FixedCpus:
     """`Cpus` of a machine whose CPUs are always online."""
 
     def begin(self) -> bool:
-        """See `Cpus`."""
+        """Return False: no CPU ever changes."""
         return False
 
     def moved(self) -> str | None:
-        """See `Cpus`."""
+        """Return None: no CPU ever goes online or offline."""
         return None
 
     def lost(self, cpus: Iterable[int]) -> bool:
-        """See `Cpus`."""
+        """Return False: no CPU is ever offline."""
         return False
 
 
@@ -65,13 +65,13 @@ class CpuWatch:
         self._moving = False
 
     def begin(self) -> bool:
-        """See `Cpus`."""
+        """Record the online CPUs; return whether any changed since the last call."""
         self._before, self._now = self._now, self._topology.stamps()
         moving, self._moving = self._moving, False
         return moving or self._now != self._before
 
     def moved(self) -> str | None:
-        """See `Cpus`.
+        """Return a text on the CPUs that went online or offline since `begin`; None: no CPU.
 
         A CPU that the kernel is taking offline, or bringing online, counts as well: resctrl may
         have forgotten the CPU while sysfs still shows it online.
@@ -82,7 +82,7 @@ class CpuWatch:
         return words
 
     def lost(self, cpus: Iterable[int]) -> bool:
-        """See `Cpus`."""
+        """Return whether all these CPUs may have been offline at the same time; see `Cpus`."""
         known = [cpu for cpu in cpus if self._before.get(cpu) is not None]
         return all(self._now.get(cpu) != self._before[cpu] for cpu in known)
 

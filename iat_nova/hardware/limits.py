@@ -147,10 +147,10 @@ def numbered(
 
 
 def check_ddio(domain: CacheDomain, mask: WayMask) -> None:
-    """Raise `HardwareError` if `mask` is not safe for DDIO.
+    """Raise `HardwareError` unless `mask` is a contiguous mask of existing ways.
 
-    The register has no documented rules and accepts any value. Firmware and other programs use
-    contiguous masks of existing ways.
+    The DDIO register has no documented rules and accepts any value. Firmware and other programs
+    write only contiguous masks of existing ways, so other masks are taken as unsafe.
     """
     if mask <= 0 or mask >> domain.ways:
         raise HardwareError(

@@ -232,9 +232,11 @@ def reachable_registers(
     cpu_of: Callable[[int], int | None],
     offline: Callable[[str], Message],
 ) -> Reach:
-    """Divide saved registers by whether an online CPU has access.
+    """Divide saved registers into those that an online CPU can write now and the rest.
 
-    `offline` makes the message for keys out of reach, which are listed in the format of CPU lists.
+    `saved`: registers, each with the number of its CPU or cache domain first (the key). `cpu_of`:
+    the CPU that writes the registers of a key, None while offline. `offline` makes the message on
+    keys whose CPUs are offline, given as a CPU list.
     """
     away = {key for key in {one[0] for one in saved} if cpu_of(key) is None}
     return Reach(

@@ -132,7 +132,7 @@ class MsrCounters:
         return Counts(taken_at_s, cores, domains)
 
     def close(self) -> None:
-        """Restore the registers."""
+        """Stop counting, and restore the counters' registers to their earlier values."""
         self._counted.clear()
         self._saved.put_back()
         if self._domains is not None:

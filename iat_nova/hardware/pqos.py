@@ -388,7 +388,7 @@ class PqosAllocator:
 
     @property
     def shape(self) -> Shape:
-        """See `undo.Restorable`."""
+        """The schema that saved settings must satisfy before use; see `rollback.Restorable`."""
         return _GROUPS if self._interface is Interface.OS else _REGISTERS
 
     def save(self) -> dict[str, Any]:

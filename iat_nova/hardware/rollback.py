@@ -55,7 +55,7 @@ class AllReachable:
     """A part whose settings are always in reach, or lost while CPUs are offline."""
 
     def reachable(self, saved: Any) -> Reach:
-        """See `Restorable`."""
+        """Return all saved settings as settings to restore now; see `Restorable`."""
         return Reach(saved)
 
 

@@ -21,11 +21,11 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Cache:
-    """One last-level cache with the CPUs online under it.
+    """One last-level cache, with the online CPUs that share the cache.
 
     `size_bytes` None: unknown to the kernel. `nodes`: NUMA nodes of these CPUs, several with
-    sub-NUMA clustering. `socket_nodes`: NUMA nodes of all online CPUs of the package. Both are
-    empty if the kernel knows no nodes.
+    sub-NUMA clustering. `socket_nodes`: NUMA nodes of all online CPUs of the package. `nodes` and
+    `socket_nodes` are empty if the kernel knows no NUMA nodes.
     """
 
     id: int  # the kernel's cache id, resctrl's domain number

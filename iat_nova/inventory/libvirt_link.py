@@ -79,7 +79,8 @@ class LibvirtLink:
     ) -> None:
         """Begin to connect, and wait for the end of the first attempt.
 
-        `on_domain` is called with the UUID of each domain that has an event, before `on_hint`.
+        Other threads call `on_hint` when the inventory should be read again. Before, `on_domain`
+        is called with the UUID of each domain that has an event.
         """
         self._on_hint = on_hint
         self._on_domain = on_domain

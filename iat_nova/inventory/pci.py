@@ -51,10 +51,11 @@ class Pci:
         return (_text(self._devices / address / "class") or "").startswith(_NETWORK_CLASS)
 
     def net_names(self, address: str) -> tuple[str, ...]:
-        """Return the net devices of a device's own ports, the first port first.
+        """Return the network interfaces of a PCI device's own ports, the first port first.
 
-        One PCI address may have several ports. The result is empty while a userspace driver has the
-        device. With switchdev the folder also has the representors of VFs, which are left out.
+        A device at one PCI address may have several ports. The result is empty while a userspace
+        driver has the device. In switchdev mode, sysfs lists the representors of VFs under the
+        device, too; representors are left out.
         """
         device = self._devices / address
         names = [path.name for way in ("net/*", "virtio*/net/*") for path in _glob(device, way)]

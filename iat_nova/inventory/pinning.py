@@ -86,7 +86,10 @@ class _Draft:
 
     @property
     def started(self) -> tuple[int, str]:
-        """The order of guests by their start: libvirt counts its runs."""
+        """Sort key by the time of start: libvirt's domain ID, which rises with each started guest.
+
+        Equal or unknown IDs are in the order of UUIDs.
+        """
         return (self.domain.run or 0, self.domain.uuid)
 
     def claim(self, cpusets: CpuSets, users: Mapping[int, set[str]]) -> None:

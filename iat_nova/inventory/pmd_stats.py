@@ -57,7 +57,7 @@ def parse(text: str) -> dict[int, Counts]:
 
 
 class PmdStats:
-    """Computes activity from successive counts."""
+    """Computes load and packet rates of PMD threads from successive readings of their counts."""
 
     def __init__(self) -> None:
         self._before: dict[int, Counts] = {}

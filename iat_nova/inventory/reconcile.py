@@ -40,7 +40,10 @@ class Source(Protocol):
         """The name of a source that has never answered and is not known to be empty; else None."""
 
     def start(self, on_hint: Callable[[], None]) -> None:
-        """Connect, and keep trying in the background after a failure."""
+        """Connect; after a failure, go on trying in the background.
+
+        The source calls `on_hint` after each change of its content, from any thread.
+        """
 
     def close(self) -> None:
         """Close the connection and stop its threads."""

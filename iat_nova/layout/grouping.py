@@ -57,7 +57,8 @@ class Standing(enum.IntEnum):
 class Partition:
     """Tenants with a common mask, and the mask's number of ways.
 
-    `standing`: the highest of the members. `references_per_s`: the sum of the members.
+    `standing`: the highest standing of these tenants. `references_per_s`: the sum of the tenants'
+    LLC references.
     """
 
     tenants: tuple[str, ...]

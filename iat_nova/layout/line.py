@@ -98,13 +98,13 @@ class Packing:
 def pack(sizes: Sequence[int], on: Line, clean: int) -> Packing | None:
     """Place masks so that the first masks of `sizes` overlap DDIO least.
 
-    `clean`: the position at which DDIO's ways start. Return None if the masks do not fit or the
-    line is irregular.
+    `clean`: the position at which DDIO's ways start. Return None if the masks do not fit, or if the
+    line is not `regular` (breaks, or coerced ways below the top).
 
-    Filling from below in the given order is optimal. The first k masks use the clean ways as fully
-    as k masks can, so the next mask's overlap cannot be smaller. A coerced unit at the top belongs
-    to a single mask or to none, and below the unit the same holds. Therefore each possible owner is
-    tried.
+    Filling from below in the given order is optimal. The first k masks use the ways without DDIO as
+    fully as k masks can, so the next mask's overlap cannot be smaller. Coerced ways at the top
+    belong together to one mask or to no mask. Below the coerced ways, filling from below is optimal
+    again. Therefore each mask, and no mask, is tried as the owner of the coerced ways.
     """
     if not on.regular:
         return None

@@ -13,7 +13,11 @@ from iat_nova.model.message import Message
 
 
 class Priority(enum.StrEnum):
-    """Order of service. The software stack's priority is special (section IV-A of the paper)."""
+    """A tenant's priority: performance-critical (PC), best-effort (BE), or that of the stack.
+
+    The stack is the virtual switch. The IAT paper gives the stack a priority of its own
+    (section IV-A).
+    """
 
     STACK = "stack"
     PC = "PC"  # performance-critical

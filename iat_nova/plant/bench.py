@@ -29,9 +29,9 @@ class Row:
 
     `regret_mean`, `regret_p90`: lost share of the best static partition's utility, 0..1. Negative
     values mean that overlapping masks do better than any partition. `starved`: share of phases at
-    whose end a performance-critical tenant, or the stack, lacks ways that are idle or belong to
-    best-effort tenants. `changes_per_minute`: decisions that moved masks, long after the last
-    change of load.
+    whose end a performance-critical tenant, or the stack, is slow for lack of ways while idle ways
+    or ways of best-effort tenants could help (`loop.starved`). `changes_per_minute`: decisions that
+    moved masks, long after the last change of load.
     """
 
     strategy: str

@@ -55,7 +55,10 @@ class FormulaHost:
         return self.weights[number] * speed / self.alone[number]
 
     def under(self, layout: Layout | None) -> Outcome:
-        """Return the outcome of a layout. None means no masks, and DDIO as found."""
+        """Return the outcome of a layout.
+
+        None stands for a host without an agent: no masks, and DDIO with its original ways.
+        """
         everything = (1 << self.ways) - 1
         if layout is None:
             found = self.inventory.domain.ddio_found or 0

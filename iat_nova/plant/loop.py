@@ -137,10 +137,11 @@ def losses(course: Course, make: Make, noise: float) -> list[Lost]:
 
 
 def starved(host: FormulaHost, layout: Layout | None) -> bool:
-    """Return whether a PC tenant or the stack lacks idle ways or ways of best-effort tenants.
+    """Return whether a PC tenant or the stack is slow while best-effort or idle ways could help.
 
-    The possible speed is that with all ways not occupied by other PC tenants or the stack. Excluded
-    are as many ways as DDIO has, or a way per best-effort tenant if more.
+    Slow: below the share `STARVED` of the tenant's possible speed. The possible speed is the speed
+    with all ways that no other PC tenant and no stack occupies. Excluded are as many ways as DDIO
+    has, or a way per best-effort tenant if more.
     """
     outcome = host.under(layout)
     ddio = layout.ddio.bit_count() if layout is not None else 2

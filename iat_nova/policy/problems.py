@@ -73,7 +73,11 @@ def located(source: str, problems: Iterable[Problem]) -> tuple[Message, ...]:
 
 
 def path_text(path: Path) -> str:
-    """Write a path as ``classes[2].ways.min``, special keys in brackets: ``flavors["m1.a"]``."""
+    """Return the text of a path to a key of the policy, such as ``classes[2].ways.min``.
+
+    A key with characters other than letters, digits, ``_`` and ``-`` is quoted:
+    ``flavors["m1.a"]``.
+    """
     text = ""
     for step in path:
         if isinstance(step, int):

@@ -63,9 +63,10 @@ class UnitError(ValueError):
 
 
 def parse(kind: Kind, value: object) -> float:
-    """Convert a policy's value to the base unit of its kind.
+    """Convert a policy's value to a number in the base unit of a quantity.
 
-    Raises `UnitError` when the value is not a number with a unit of this kind.
+    `kind`: the quantity, a fraction, rate (1/s), duration (s) or size (bytes). Raises `UnitError`
+    if the value is not a number with a unit of this quantity.
     """
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         raise UnitError(message("no-quantity", allowed=allowed(kind)))

@@ -40,7 +40,7 @@ class DiskReads:
 
     @contextlib.contextmanager
     def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
-        """See `api.Inbound`."""
+        """Let fio read the disk into buffers of `footprint` bytes; see `api.Inbound`."""
         fio = program("fio")
         self._check(footprint)
         command = [
@@ -83,7 +83,7 @@ class PresentTraffic:
 
     @contextlib.contextmanager
     def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
-        """See `api.Inbound`."""
+        """Start nothing: devices write already; see `api.Inbound`."""
         yield
 
 

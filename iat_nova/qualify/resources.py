@@ -93,7 +93,7 @@ class SlicePmus:
             raise
 
     def read(self) -> Mapping[int, Sequence[int]]:
-        """See `api.SliceCounters`."""
+        """Return each slice's running total of devices' writes; see `api.SliceCounters`."""
         each = [reader.read() for reader in self._readers]
         return {
             domain: [(one[domain].ddio_hits or 0) + (one[domain].ddio_misses or 0) for one in each]

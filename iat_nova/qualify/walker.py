@@ -38,7 +38,7 @@ class Chase:
         self._seed = seed
 
     def __call__(self, cpu: int, size: int, accesses: int) -> Callable[[], float]:
-        """See `api.Walker`."""
+        """Create an array, and return a function that walks through the array; see `api.Walker`."""
         code = _code()
         with _on(cpu):
             array = _array(size, random.Random(self._seed))

@@ -18,7 +18,10 @@ SLOW_S = 0.100  # a tenth of the interval: ten classes then take all of the inte
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """A write with read-back. `what`: a class's mask, or DDIO's ways."""
+    """The duration of one write with its read-back.
+
+    `what`: ``mask`` for the mask of a class of service, ``DDIO`` for DDIO's ways.
+    """
 
     what: str
     seconds: float

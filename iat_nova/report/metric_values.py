@@ -209,7 +209,10 @@ def closed_connections(seen: Observed) -> Iterator[Sample]:
 def pmd(
     value: Callable[[PmdThread], float | None],
 ) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of each known PMD thread of the virtual switch."""
+    """Return a function that yields the `value` of each PMD thread of the virtual switch, by CPU.
+
+    A thread for which `value` returns None is left out.
+    """
 
     def read(seen: Observed) -> Iterator[Sample]:
         for thread in seen.switch.pmd_threads if seen.switch is not None else ():

@@ -20,7 +20,10 @@ def utc(wall_s: float) -> str:
 
 
 def local_time(wall_s: float, form: str) -> str:
-    """Return a wall-clock time in a format of `time.strftime`; a text for impossible dates."""
+    """Return a wall-clock time as local time, in a format of `time.strftime`.
+
+    Before 1970 and after 9999 the result is a text that says so.
+    """
     if not 0 <= wall_s <= LAST_S:
         return "a time before 1970" if wall_s < 0 else "a time after 9999"
     return time.strftime(form, time.localtime(wall_s))

@@ -51,7 +51,10 @@ class Turns:
         self._known: dict[int, DomainInventory | None] = {}
 
     def of(self, recorded: Recorded) -> list[Turn]:
-        """Return the rows of a decision, in order."""
+        """Return one row per action of a recorded decision, in the order of the actions.
+
+        The list is empty if the history has no inventory of the decision.
+        """
         iteration = recorded.iteration
         inventory = self._inventory(iteration)
         return [] if inventory is None else list(_turns(recorded.row, iteration, inventory))

@@ -48,7 +48,7 @@ class Job:
 
     @property
     def point(self) -> dict[str, Any]:
-        """The key under which the run is kept."""
+        """The parameters of the run, as plain JSON values: the key of its stored result."""
         if self.alone is not None:
             return {"alone": self.alone, "seed": self.seed}
         if self.strategy is not None:
@@ -60,7 +60,10 @@ class Job:
 
 
 def space_of(scenario: Scenario) -> Space:
-    """Return the possible layouts of a scenario's machine. Raises `BoundError`."""
+    """Return the space of all layouts that a scenario's machine allows.
+
+    Raises `BoundError` if the machine has a single class of service.
+    """
     machine = scenario.machine
     if machine.classes < 2:
         raise BoundError(f"{scenario.name}: {machine.title} has no ways that could be laid out")

@@ -330,17 +330,18 @@ def _performances(scenario: Scenario, result: Result) -> dict[str, float]:
 
 
 def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name: str) -> float:
-    """Return the performance of a workload, in a unit of its own; 0 if the workload does no work.
+    """Return a workload's work per busy cycle, or 0 if the workload does no work.
 
-    Performance is the work per busy cycle: packets, blocks or accesses. Cycles of the virtual
-    switch for the same packet are included, and packets lost in the switch reduce the performance
-    in proportion. Load from outside is given, so work per second shows no difference until a thread
-    saturates. The cost of a packet shows the effect of the cache at every load. The inverse cost is
-    proportional to the possible throughput, which a saturated thread reaches.
+    The work is packets, blocks or accesses, so only results of the same workload are comparable.
+    Cycles of the virtual switch for the same packet are included, and packets lost in the switch
+    reduce the performance in proportion. Load from outside is given, so work per second shows no
+    difference until a thread saturates. The cost of a packet shows the effect of the cache at every
+    load. The inverse cost is proportional to the possible throughput, which a saturated thread
+    reaches.
 
-    For packets the result is multiplied by `headroom`, the latency in a unit of the guest's own.
-    Latency itself, mean or 99th percentile, consists mostly of queueing: where queues begin,
-    latency is a hundred times the latency just below this load.
+    For packets the result is multiplied by `headroom`, the mean free share of the receive rings.
+    The share stands for latency. Latency itself, mean or 99th percentile, consists mostly of
+    queueing: where queues begin, latency is a hundred times the latency just below this load.
     """
     one = results[name]
     cost = one.busy_cycles_per_work

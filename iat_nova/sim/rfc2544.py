@@ -63,7 +63,8 @@ def lossless(scenario: Scenario, seed: int, trial_s: float = TRIAL_S) -> bool:
 def throughput(scenario: Scenario, seed: int, trial_s: float = TRIAL_S) -> float:
     """Return the highest share, 0..1, of the scenario's rates without packet loss.
 
-    The scenario's time is not compressed here, because packets are lost in single moments.
+    All of each second is simulated, without the scenario's `compression`: a short overflow of a
+    ring loses packets, and must not fall into time that is not simulated.
     """
     full = dataclasses.replace(scenario, compression=1.0)
     return highest(lambda share: lossless(at_share(full, share), seed, trial_s))

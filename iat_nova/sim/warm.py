@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``python -m iat_nova.sim.warm``: compile the kernels before their first use, and keep them."""
+"""``python -m iat_nova.sim.warm``: compile the emulated server before its first use.
+
+numba keeps the machine code in a folder, so that later starts need no compilation.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from iat_nova.sim.server import EmulatedServer
 
 
 def warm() -> float:
-    """Run a scenario for a moment, which compiles all kernels; return the seconds."""
+    """Run a scenario briefly, which makes numba compile the server; return the time in seconds."""
     started = time.monotonic()
     server = EmulatedServer(load_scenario("quickstart"))
     server.wait(threading.Event(), 0.001)
@@ -23,7 +26,7 @@ def warm() -> float:
 
 
 def main() -> int:
-    """Compile the kernels; print the folder of the machine code and the time."""
+    """Compile the emulated server by numba; print the folder of the machine code, and the time."""
     seconds = warm()
     folder = cache_folder()
     if folder is None:

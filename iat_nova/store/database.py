@@ -191,9 +191,10 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
 
 
 def check_log(connection: sqlite3.Connection, path: pathlib.Path) -> None:
-    """Bound the write-ahead log. Raises `HistoryError` if a reader keeps it from being emptied.
+    """Empty SQLite's write-ahead log if the log is longer than `MOST_LOG_BYTES`.
 
-    SQLite appends to the log while a reader's transaction is older than the log's content.
+    SQLite appends to the log while a reader's transaction is older than the log's content. Raises
+    `HistoryError` if such a reader keeps the log from being emptied.
     """
     if _log_bytes(path) <= MOST_LOG_BYTES:
         return

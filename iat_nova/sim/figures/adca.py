@@ -39,7 +39,10 @@ def offered(point: Point) -> Mapping[str, float]:
 
 
 def measure(definition: Definition, point: Point) -> Row:
-    """Measure one set-up: bandwidth, SPEC's speed, and the time of a line's write."""
+    """Emulate one set-up: return netperf's bandwidth, SPEC's speed, and a line's write time.
+
+    The write time, in ns, is the mean over the cache lines that the network card writes.
+    """
     found: Steady = execute(definition, point)
     row = taken(definition, found, point)
     if "netperf" not in found.workloads:

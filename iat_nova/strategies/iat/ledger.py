@@ -103,7 +103,10 @@ class Ledger:
 
     @property
     def ddio_granted(self) -> int:
-        """Number of granted ways among DDIO's ways; all others were found."""
+        """Number of DDIO's ways that the strategy granted.
+
+        DDIO had its other ways at the start.
+        """
         return sum(grant.subject == DDIO for grant in self.grants)
 
     def hold(self, subject: str, reason: Message) -> None:
@@ -156,7 +159,7 @@ class Ledger:
         )
 
     def shrink_ddio(self, reason: Message) -> None:
-        """Take one way from DDIO that was found, rather than granted."""
+        """Take one way from DDIO that DDIO had at the start, not by a grant."""
         self.ddio -= 1
         self.steps.append(Step(Action.SHRINK, DDIO, reason, self.ddio + 1, self.ddio))
 

@@ -44,7 +44,7 @@ def above_maximum(
 ) -> int:
     """Return the number of granted DDIO ways above DDIO's maximum.
 
-    A new policy may have lowered the maximum. Ways that were found, rather than granted, stay.
+    A new policy may have lowered the maximum. Ways from the start, not granted, stay.
     """
     if not (features.resize_ddio and domain.ddio_resizable):
         return 0

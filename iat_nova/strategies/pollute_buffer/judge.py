@@ -123,7 +123,7 @@ def _lacks(one: Look, floor: float) -> float:
 
 
 def stakes(tenants: Iterable[Tenant], looks: Looks) -> dict[str, float]:
-    """Return the total gain if a tenant never missed, by tenant.
+    """Return the total gain in speed if a tenant had no LLC misses, by tenant.
 
     No move can bring a larger gain through the tenant.
     """
@@ -137,7 +137,7 @@ def _stake(tenant: Tenant, one: Look) -> float:
 
 
 def lacks(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, float]:
-    """Return the total gain if a tenant reached its minimum speed, by tenant.
+    """Return the total gain in speed if a tenant reached its minimum speed, by tenant.
 
     Only tenants below their minimum are included.
     """
