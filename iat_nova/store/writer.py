@@ -254,6 +254,7 @@ class _Writer:
         self._events: list[Event] = []
         self._told_dropped = 0
         self._unstorable: set[Message] = set()  # already reported
+        self._newest: tuple[int, Inventory] | None = None  # None: older ones are in the queue yet
         self._since_trim = 0
         self._written_s = -math.inf  # on the loop's clock
         self._retention = Retention(bounds, clock)
@@ -329,13 +330,18 @@ class _Writer:
         self._beat_s = -math.inf
 
     def _take(self) -> None:
-        """Move rows for one transaction from the queues."""
-        queue = self._history._iterations
+        """Move rows for one transaction from the queues.
+
+        The newest inventory is read first, and kept if the queue runs empty: no iteration in the
+        queue belongs to an older inventory then, though the loop goes on meanwhile.
+        """
+        newest, queue = self._history._inventory, self._history._iterations
         while queue and len(self._batch) < BATCH:
             try:
                 self._batch.append(queue.popleft())
             except IndexError:  # the loop dropped the last item in between
                 break
+        self._newest = newest if len(self._batch) < BATCH else None
         events = self._history._events
         while events and len(self._events) < QUEUE_EVENTS:
             self._events.append(events.popleft())
@@ -344,7 +350,6 @@ class _Writer:
         """Write the taken rows to the file, all or nothing."""
         connection = self._open()
         status, dropped = self._history._status, self._history._dropped
-        latest = self._history._inventory
         rows_before = (self._inventory_row, self._settings_row)
         last_before = {domain: dataclasses.replace(one) for domain, one in self._last.items()}
         db.check_log(connection, self._path)
@@ -352,8 +357,8 @@ class _Writer:
         try:
             for queued in self._batch:
                 self._insert(connection, queued)
-            if latest is not None:
-                self._recount(connection, latest)
+            if self._newest is not None:
+                self._recount(connection, self._newest)
             for event in self._events:
                 self._insert_event(connection, event)
             if dropped != self._told_dropped:
@@ -470,7 +475,9 @@ class _Writer:
         return self._inventory_row.row
 
     def _recount(self, connection: sqlite3.Connection, latest: tuple[int, Inventory]) -> None:
-        """Update the newest inventory in the file."""
+        """Update the newest inventory in the file, unless the file has a newer inventory."""
+        if self._inventory_row is not None and self._inventory_row.number > latest[0]:
+            return
         row, inventory = self._inventory_id(connection, latest), latest[1]
         stored = self._inventory_row
         if stored is not None and stored.inventory is not inventory:

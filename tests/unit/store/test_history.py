@@ -399,6 +399,37 @@ class TestBounds(HistoryCase):
         self.assertEqual({0: stories.inventory()}, newest.domains)
         self.assertIn(verbatim("0"), older.facts.warnings)
 
+    def test_inventories_during_a_write(self):
+        """Each is stored once and in order, whatever the loop does after the queue was taken."""
+        take = _Writer._take
+        for before in (3, 255, 256, 300):  # a transaction takes at most 256 iterations
+            history, path = self.open(), self.path
+
+            def seen(history=history):
+                self.clock.wall_s += 1.0
+                wall_s, domains = self.clock.wall_s, {0: stories.inventory()}
+                self.row = history.inventory(wall_s, stories.facts(), domains)
+
+            def decided(history=history):
+                history.record(stories.quiet(0, self.clock.wall_s, inventory_id=self.row))
+
+            later = [seen, decided, decided, seen, decided, seen]
+
+            def taking(writer, later=later):
+                take(writer)
+                while later:
+                    later.pop()()
+
+            with mock.patch.object(_Writer, "_take", taking):
+                seen()
+                for _ in range(before):
+                    decided()
+                self.assertTrue(history.flush(), history.problem)
+            found = [one.wall_s for one in self.read().inventories()]
+            self.assertEqual([self.clock.wall_s - ago for ago in range(4)], found)
+            history.close()
+            path.unlink()
+
     def test_full_queue_drops_the_oldest(self):
         """While nothing can be written the newest iterations are kept and the loss is told."""
         self.path.mkdir()  # what SQLite cannot open
