@@ -145,7 +145,9 @@ def _check_cpus(
 
 
 def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:
-    return jsonschema.ValidationError(f"found {sentences.text(found(value))}; allowed: {allowed}")
+    return jsonschema.ValidationError(
+        f"invalid value {sentences.text(found(value))}: expected {allowed}"
+    )
 
 
 def _validator(choices: Choices, cpu_count: int, schema: Schema) -> Any:

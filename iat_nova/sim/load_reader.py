@@ -213,8 +213,8 @@ def events(
         if name not in names or key not in _EVENT_KEYS[group]:
             checked.complain(
                 (*path, "set"),
-                "allowed: WORKLOAD.working_set, WORKLOAD.duty, traffic.NAME.rate, .packet, "
-                ".flows, .burst, ddio.ways",
+                "expected WORKLOAD.working_set, WORKLOAD.duty, traffic.NAME.rate, .packet, "
+                ".flows, .burst or ddio.ways",
             )
             continue
         if group == "workload" and key not in keys(workloads[name].profile):
@@ -263,7 +263,7 @@ def masks(
     if given == "random":
         return {}
     if not isinstance(given, dict):
-        checked.complain(("masks",), "allowed: a mask for each workload, or random")
+        checked.complain(("masks",), "invalid value: expected a mask for each workload, or random")
         return {}
     most = (1 << machine.llc_ways) - 1
     for name, mask in given.items():
@@ -271,7 +271,7 @@ def masks(
         if name not in workloads:
             checked.complain(path, unknown_key(name, workloads))
         elif type(mask) is not int or not 1 <= mask <= most:
-            checked.complain(path, f"allowed: a whole number from 1 to {most}")
+            checked.complain(path, f"invalid mask: expected a whole number from 1 to {most}")
         elif not WayMask(mask).is_contiguous:
-            checked.complain(path, "allowed: a contiguous mask")
+            checked.complain(path, "invalid mask: expected a contiguous mask")
     return {name: WayMask(mask) for name, mask in given.items() if type(mask) is int}

@@ -163,7 +163,7 @@ def _restarts(checked: Checked) -> tuple[float, ...]:
         if at_s <= before_s or at_s >= length_s:
             checked.complain(
                 ("restarts", number),
-                "allowed: after the one before, and before the end",
+                "invalid time: expected a time after the restart before, and before the end",
             )
     return tuple(found)
 
@@ -175,7 +175,8 @@ def _machine(checked: Checked) -> Machine:
     sockets = top.get("sockets", 1)
     if machine.cores * sockets > CPUS_MAX:
         checked.complain(
-            ("sockets",), f"allowed: 1 for {machine.name}, it has {machine.cores} cores"
+            ("sockets",),
+            f"invalid number: expected 1 for {machine.name}, which has {machine.cores} cores",
         )
         sockets = 1
     io, adca = Io(top.get("io", machine.io)), Choice(top.get("adca", machine.adca))

@@ -37,6 +37,6 @@ class Space:
             enough *= 2
         if enough > sampling:
             raise ScenarioError(
-                f"{name}: sampling: found {sampling}; allowed: {enough} and more, as its workloads "
-                "have more memory than the caches can distinguish at that"
+                f"{name}: sampling: invalid value {sampling}: expected {enough} or more, as its "
+                "workloads have more memory than the caches can distinguish at that"
             )

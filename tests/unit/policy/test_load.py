@@ -148,7 +148,7 @@ classes:
                 policy.parse(f"classes:\n- name: a\n  bandwidth_min: {value}\n", ONE)
             (problem,) = caught.exception.problems
             self.assertEqual(("classes[0].bandwidth_min", 3), (problem.path, problem.line))
-            self.assertIn("allowed: a fraction such as", sentence(problem.message))
+            self.assertIn("expected a fraction such as", sentence(problem.message))
 
     def test_anchors(self) -> None:
         """An alias repeats what it names."""
@@ -204,10 +204,19 @@ domains: {1: {ddio_ways_max: 4}}
     def test_what_is_wrong(self) -> None:
         """Each with its path."""
         for entry, message in (
-            ("{x: {ddio_ways_max: 4}}", "domains.x: found 'x'; allowed: the number of a cache"),
+            (
+                "{x: {ddio_ways_max: 4}}",
+                "domains.x: invalid key 'x': expected the number of a cache",
+            ),
             ("{1: {interval: 1s}}", 'domains["1"].interval: unknown key'),
-            ("{1: {ddio_ways_max: 12}}", 'domains["1"].ddio_ways_max: found 12; allowed: up to 11'),
-            ("{1: {ddio_ways_min: 6, ddio_ways_max: 5}}", 'domains["1"].ddio_ways_min: found 6'),
+            (
+                "{1: {ddio_ways_max: 12}}",
+                'domains["1"].ddio_ways_max: invalid value 12: expected up to 11',
+            ),
+            (
+                "{1: {ddio_ways_min: 6, ddio_ways_max: 5}}",
+                'domains["1"].ddio_ways_min: invalid value 6',
+            ),
             ("{1: {}}", "at least one"),
         ):
             with self.assertRaises(policy.PolicyError) as caught:

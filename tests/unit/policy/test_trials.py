@@ -219,7 +219,7 @@ tests:
             ("guest: nobody", "tests[0].guest: no guest is called nobody; the facts have: db, web"),
             ("guest: twin", "2 guests are called twin"),
             ("domain: 7", "tests[0].domain: the host has no cache domain 7"),
-            ("host: {sockets: 1}", "tests[0].host: sockets: the facts have them"),
+            ("host: {sockets: 1}", "tests[0].host: sockets cannot be changed"),
             ("guest: {cpus: '40'}", "has CPUs 0-15"),
         ):
             with self.assertRaises(PolicyError) as caught:

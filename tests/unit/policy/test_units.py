@@ -44,12 +44,12 @@ class UnitsTest(unittest.TestCase):
             (Kind.DURATION, "10m", "unknown unit 'm'"),  # minutes or milli-?
             (Kind.SIZE, "10", "the unit is missing"),
             (Kind.SIZE, 10, "the unit is missing"),
-            (Kind.FRACTION, True, "allowed: a fraction such as 3%"),
-            (Kind.FRACTION, float("nan"), "allowed: a fraction"),
-            (Kind.FRACTION, "three", "allowed: a fraction"),
-            (Kind.DURATION, None, "allowed: a duration"),
-            (Kind.DURATION, "1e999s", "allowed: a duration"),
-            (Kind.RATE, "١٠", "allowed: a rate"),
+            (Kind.FRACTION, True, "expected a fraction such as 3%"),
+            (Kind.FRACTION, float("nan"), "expected a fraction"),
+            (Kind.FRACTION, "three", "expected a fraction"),
+            (Kind.DURATION, None, "expected a duration"),
+            (Kind.DURATION, "1e999s", "expected a duration"),
+            (Kind.RATE, "١٠", "expected a rate"),
         ):
             with self.subTest(written=written), raises(self, units.UnitError, message):
                 units.parse(kind, written)

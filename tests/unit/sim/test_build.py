@@ -17,5 +17,7 @@ workloads:
 class TestLines(unittest.TestCase):
     def test_more_lines_than_the_caches_can_tell_apart(self):
         """Twelve stores of 1.9 GB without sampling are refused, and told which sampling does."""
-        with self.assertRaisesRegex(ScenarioError, "^test: sampling: found 1; allowed: 2 and more"):
+        with self.assertRaisesRegex(
+            ScenarioError, "^test: sampling: invalid value 1: expected 2 or more"
+        ):
             Plant(scenes.scenario(scenes.HEAD + STORES), 1)

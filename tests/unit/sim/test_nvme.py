@@ -214,26 +214,38 @@ class TestScenario(unittest.TestCase):
         (
             "speed: 10GB/s",
             "speed: 10Gb/s",
-            "line 3: disks.ssd.speed: found .*; allowed: a bandwidth such as",
+            "line 3: disks.ssd.speed: invalid value .*: expected a bandwidth such as",
         ),
-        ("speed: 10GB/s", "speed: 0GB/s", "line 3: disks.ssd.speed: found .*; allowed"),
+        ("speed: 10GB/s", "speed: 0GB/s", "line 3: disks.ssd.speed: invalid value .*: expected"),
         ('address: "0000:5e:00.0", ', "", "line 3: disks.ssd: the key address is missing"),
-        ("dca: true", "dca: perhaps", "line 3: disks.ssd.dca: found .*; allowed: true or false"),
-        ("dca: true", "iops: 0", "line 3: disks.ssd.iops: found .*; allowed: a whole number"),
-        ("disk: ssd", "disk: sdd", "line 5: workloads.fio.disk: found .*; allowed: ssd"),
+        (
+            "dca: true",
+            "dca: perhaps",
+            "line 3: disks.ssd.dca: invalid value .*: expected true or false",
+        ),
+        (
+            "dca: true",
+            "iops: 0",
+            "line 3: disks.ssd.iops: invalid value .*: expected a whole number",
+        ),
+        ("disk: ssd", "disk: sdd", "line 5: workloads.fio.disk: invalid value .*: expected ssd"),
         (", disk: ssd", "", "line 5: workloads.fio: fio needs disk"),
         ("profile: fio", "profile: xmem", "line 5: workloads.fio.disk: xmem has no disk"),
         (
             "block: 64KiB",
             "block: 5000B",
-            "line 5: workloads.fio.block: found .*; allowed: a power of two",
+            "line 5: workloads.fio.block: invalid value .*: expected a power of two",
         ),
         (
             "block: 64KiB",
             "block: 512B",
-            "line 5: workloads.fio.block: found .*; allowed: a size such as .* from 4KiB to",
+            "line 5: workloads.fio.block: invalid value .*: expected a size .* from 4KiB to",
         ),
-        ("depth: 32", "depth: 0", "line 5: workloads.fio.depth: found .*; allowed: a whole number"),
+        (
+            "depth: 32",
+            "depth: 0",
+            "line 5: workloads.fio.depth: invalid value .*: expected a whole number",
+        ),
     )
 
     def test_each_mistake_is_named_with_line_and_path(self):

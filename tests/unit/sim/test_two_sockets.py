@@ -124,9 +124,13 @@ class TestScenario(unittest.TestCase):
         """A socket that is not there, and more processors than can be kept apart, are refused."""
         good = TEXT.format(cpu=2)
         for old, new, said in (
-            ("socket: 0", "socket: 2", "nics.nic0.socket: found 2; allowed: 0, 1"),
-            ("cpus: [22]", "cpus: [36]", "allowed: a list of CPUs, 0 to 35"),
-            ("sockets: 2", "sockets: 2\nmachine: gold-6338", "sockets: allowed: 1 for gold-6338"),
+            ("socket: 0", "socket: 2", "nics.nic0.socket: invalid value 2: expected 0, 1"),
+            ("cpus: [22]", "cpus: [36]", "expected a list of CPUs, 0 to 35"),
+            (
+                "sockets: 2",
+                "sockets: 2\nmachine: gold-6338",
+                "sockets: invalid number: expected 1 for gold-6338",
+            ),
         ):
             with self.assertRaisesRegex(ScenarioError, said):
                 read_scenario(good.replace(old, new), "x", "x.yaml")
