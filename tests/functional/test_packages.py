@@ -132,7 +132,7 @@ class PackagesTest(unittest.TestCase):
         settings = self.elsewhere / "emulated.conf"
         settings.write_text("[iat]\nhardware = emulated\nemulated_scenario = quickstart\n")
         said = self.on_a_host("agent", "--config-file", settings, status=78)
-        self.assertIn("[iat] hardware = emulated: no such platform is installed here", said)
+        self.assertIn("[iat] hardware = emulated: no platform of this name is installed here", said)
 
 
 class PluginTest(unittest.TestCase):

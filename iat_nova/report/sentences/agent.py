@@ -38,15 +38,18 @@ SENTENCES: Mapping[str, str] = {
     "snapshot-rewritten": "snapshot written again from memory: {error:also}",
     "snapshot-kept": "the snapshot is on disk",
     # CPUs that come and go
-    "cpus-moved-counting": "cannot count on all CPUs: {event:also} meanwhile; retrying",
-    "cpus-moved-reading": "cannot read the counters: {event:also} meanwhile; retrying",
-    "cpus-moved-writing": "cannot write masks of cache domain {domain}: {event:also} meanwhile; "
+    "cpus-moved-counting": "cannot count on all CPUs: {event:also} during the operation; retrying",
+    "cpus-moved-reading": "cannot read the counters: {event:also} during the operation; retrying",
+    "cpus-moved-writing": "cannot write masks of cache domain {domain}: {event:also} during the "
+    "operation; retrying",
+    "cpus-moved-checking": "cannot check for other cache users: {event:also} during the "
+    "operation; retrying",
+    "cpus-moved-comparing": "cannot compare settings with the settings that the agent wrote: "
+    "{event:also} during the operation; retrying",
+    "cpus-moved-restoring": "cannot restore all settings: {event:also} during the operation; "
     "retrying",
-    "cpus-moved-checking": "cannot check for other cache users: {event:also} meanwhile; retrying",
-    "cpus-moved-comparing": "cannot compare settings with what was written: {event:also} "
-    "meanwhile; retrying",
-    "cpus-moved-restoring": "cannot restore all settings: {event:also} meanwhile; retrying",
-    "cpus-moved-monitoring": "cannot monitor all tenants: {event:also} meanwhile; retrying",
+    "cpus-moved-monitoring": "cannot monitor all tenants: {event:also} during the operation; "
+    "retrying",
     "domain-offline": "cache domain {domain}: all CPUs offline; cache domain skipped",
     "domain-online": "cache domain {domain}: CPUs are online again",
     "domains-unseen": "cache domains whose CPUs have been offline since the start: {count}",
@@ -65,12 +68,12 @@ SENTENCES: Mapping[str, str] = {
     "not-monitored": "not all tenants are monitored: {error:also}",
     "monitored": "tenants are monitored again",
     "layout-impossible": "cache domain {domain}: {error:also}; keeping previous masks",
-    "ddio-ways-too-many": "cache domain {domain}: DDIO cannot have {wanted} ways, {left} of {ways} "
-    "are not reserved",
+    "ddio-ways-too-many": "cache domain {domain}: DDIO cannot have {wanted} ways, because only "
+    "{left} of the {ways} ways are not reserved",
     "no-mask-fits": "cache domain {domain}: no mask of {least} ways fits in {open_ways:#x}, the "
     "ways that are neither reserved nor forbidden",
     "tenant-twice": "cache domain {domain}: a tenant is named twice",
-    "classes-too-few": "cache domain {domain}: {classes} class(es) of service leave none to "
+    "classes-too-few": "cache domain {domain}: {classes} class(es) of service leave no class for "
     "tenants",
     "strategy-failed": "cache domain {domain}: the strategy failed, keeping previous masks: "
     "{error}",
@@ -86,10 +89,10 @@ SENTENCES: Mapping[str, str] = {
     "history-writable": "the history is recorded again",
     "heartbeat-unwritable": "{error:also}",
     "heartbeat-writable": "agent.lock is written again",
-    "inventory-old": "libvirt and Open vSwitch were not looked at for {overdue_s:g} s, twice "
-    "reconcile_s: guests that come or go are not seen; restart the agent",
-    "inventory-fresh": "the host is looked at again",
-    "thread-died": "thread {thread} ended by an error nobody expected: {error}",
+    "inventory-old": "libvirt and Open vSwitch have not been read for more than {overdue_s:g} s "
+    "(the limit, twice reconcile_s): guests that start or end are not noticed; restart the agent",
+    "inventory-fresh": "libvirt and Open vSwitch are read again",
+    "thread-died": "thread {thread} ended by an unexpected error: {error}",
     # holds of operators
     "hold-begun": "held: {name} at {ways:ways} {terms:also}",
     "hold-ended": "no longer held: {name}",
@@ -104,14 +107,14 @@ SENTENCES: Mapping[str, str] = {
     "hold-kept": "{name} has the held number of ways",
     "hold-below-guarantee": "its flavor promises it {ways} (iat:llc_ways)",
     "hold-below-least": "cache domain {domain} wants masks of {ways} ways at least",
-    "hold-no-room": "cache domain {domain} has {usable} ways for tenants; the others keep "
-    "{keep:list}: {left} can be held",
-    "hold-no-room-at-all": "cache domain {domain} has {usable} ways for tenants; the others keep "
-    "{keep:list}: none can be held before a hold or guest ends",
+    "hold-no-room": "cache domain {domain} has {usable} ways for tenants; the other tenants keep "
+    "{keep:list}: {left} ways can be held",
+    "hold-no-room-at-all": "cache domain {domain} has {usable} ways for tenants; the other "
+    "tenants keep {keep:list}: no way can be held before another hold or a guest ends",
     "hold-keeps": "{name} {ways}",
     "hold-keeps-shared": "{ways} to share",
     "hold-given": "the strategy gives it {ways}",
-    "hold-shared": "the strategy lets others fill them",
+    "hold-shared": "the strategy lets other tenants fill the held ways",
     # policy and configuration that run, and those on disk
     "policy-reload-failed": "policy reload failed, keeping previous policy: {error:also}",
     "policy-facts-refused": "the host's facts changed ({facts:list}), keeping previous policy: "
@@ -139,16 +142,17 @@ SENTENCES: Mapping[str, str] = {
     "placement-agrees": "provider.yaml agrees with this host",
     "offer": "{ways} ways, at most {most} a guest, with {traits:list}",
     "offer-nothing": "nothing",
-    "offer-observing": "mode = observe: no ways are kept for anyone, so none are offered (reserved "
-    "= total)",
-    "offer-withdrawn": "withdrawn: guests that have ways keep them, no other gets any (reserved = "
-    "total)",
+    "offer-observing": "mode = observe: the agent keeps no ways for guests, so the host offers no "
+    "ways (reserved = total)",
+    "offer-withdrawn": "withdrawn: guests that have ways keep them, other guests get no ways "
+    "(reserved = total)",
     "offer-no-domain": "this host has no cache domain",
-    "offer-empty": "no LLC way is left to be guaranteed: {reasons:also}; where some were offered "
+    "offer-empty": "no LLC way is left to be guaranteed: {reasons:also}; if the host offered ways "
     "before, withdraw them: iat-nova provider-config --withdraw",
     "provider-not-yaml": "{path} is not YAML, so nova-compute would not start: {error:also}",
-    "provider-twice": "{path} describes {nodes:list} too, and nova-compute does not start with two "
-    "descriptions of one node; move what it says elsewhere, or name the node with --node",
+    "provider-twice": "{path} describes {nodes:list} too, and nova-compute does not start with "
+    "two descriptions of one node; move this description to another file, or name the node with "
+    "--node",
     "provider-not-understood": "{path} cannot be understood: {error:also}",
     "provider-of-another-form": "{path} cannot be understood: it has another form than Nova's "
     "({error})",
@@ -159,9 +163,10 @@ SENTENCES: Mapping[str, str] = {
     "{age_s:.1f} s ago",
     "agent-stopped": "agent stopped",
     # the history
-    "history-older": "the history was of an earlier version; it lies at {path}, a fresh one is "
-    "begun",
-    "history-damaged": "the history was damaged ({error}); it lies at {path}, a fresh one is begun",
+    "history-older": "the history was of an earlier version; it is kept at {path}, and a new "
+    "history is begun",
+    "history-damaged": "the history was damaged ({error}); it is kept at {path}, and a new "
+    "history is begun",
     "iterations-lost": "{count} iterations were not recorded: the history could not be written",
     "state-not-recorded": "states of this strategy cannot be recorded: {error}",
     "decision-not-recorded": "decisions of this strategy cannot be recorded: {error}",

@@ -15,9 +15,10 @@ SENTENCES: Mapping[str, str] = {
     # options
     "option-needs-port-dca": "[iat] {option} needs [iat] port_dca = true",
     "option-no-address": "[iat] {option}: invalid PCI address {found!r}: expected 0000:3a:00.0",
-    "option-port-twice": "[iat] {option}: {port} is in dca_off_ports, too; take one of them",
+    "option-port-twice": "[iat] {option}: {port} is in dca_off_ports, too; name the port in one "
+    "of the two options",
     "emulated-without-scenario": "[iat] hardware = emulated needs [iat] emulated_scenario",
-    "platform-absent": "[iat] hardware = {name}: no such platform is installed here",
+    "platform-absent": "[iat] hardware = {name}: no platform of this name is installed here",
     "metrics-extra-absent": "[iat] metrics_port is set, which needs the extra: pip install "
     "'iat-nova[metrics]' ({error})",
     "metrics-not-served": "[iat] metrics_address {address}, metrics_port {port}: cannot listen "

@@ -44,33 +44,37 @@ _CLASSES: Mapping[str, str] = {
     "resctrl-absent": "{path}: no L3 cache allocation there",
     "resctrl-without-l3": "{path}: mounted, without L3 cache allocation (its info has "
     "{resources:list})",
-    "resctrl-without-domains": "{path}: no cache domain with CPUs online",
+    "resctrl-without-domains": "{path}: no cache domain with CPUs online; bring CPUs of a cache "
+    "domain online: chcpu -e CPUS",
     "resctrl-refused": "{path}: {change}: {reason}",
     "resctrl-refused-because": "{refusal:also}; the kernel says: {said}",
     "resctrl-locked": "{path}: another program holds its lock (lslocks shows which)",
     "schemata-line-absent": "{path}/schemata has no line {resource}",
-    "cpus-in-foreign-group": "{path}: CPUs {cpus} are in this group, which is not ours",
-    "groups-not-as-left": "the groups left were {left:list}, and there are {there:list}",
-    "groups-of-absent-domains": "the groups left are of cache domains that are not there",
-    "groups-changed-meanwhile": "changed meanwhile: {changes:also}",
+    "cpus-in-foreign-group": "{path}: CPUs {cpus} are in this group, which the agent did not make",
+    "groups-not-as-left": "the last agent left the groups {left:list}, and now there are "
+    "{there:list}",
+    "groups-of-absent-domains": "the last agent left groups of cache domains that do not exist now",
+    "groups-changed-meanwhile": "changed by another program since the hand-over: {changes:also}",
     # libpqos
     "pqos-instead": "libpqos is there, and {error:also}",
     "pqos-absent": "no libpqos on this host (looked for {names:list})",
     "pqos-in-use": "process {process} uses libpqos ({path})",
-    "pqos-beside-resctrl": "{path} is mounted: libpqos's MSR interface would write behind the "
-    "kernel's back",
-    "pqos-beside-group": "{path}: this group is not ours, and libpqos's OS interface wants every "
-    "class",
+    "pqos-beside-resctrl": "{path} is mounted: libpqos's MSR interface would write registers that "
+    "the kernel manages, and the kernel would not notice",
+    "pqos-beside-group": "{path}: another program made this group, and libpqos's OS interface "
+    "needs every class",
     "pqos-without-cpus": "cache domain {domain}: libpqos knows none of its CPUs",
     "pqos-without-l3": "libpqos: this machine has no L3 cache allocation",
     "pqos-without-capabilities": "libpqos returned no capabilities",
-    "pqos-coreinfo-unknown": "libpqos: struct pqos_coreinfo of CPU {cpu} is not as known",
-    "pqos-l3ca-unknown": "libpqos's struct pqos_l3ca is none of those known (versions 4 to 7)",
-    "pqos-mba-unknown": "libpqos's struct pqos_mba is none of those known (versions 4 to 7)",
+    "pqos-coreinfo-unknown": "libpqos: struct pqos_coreinfo of CPU {cpu} has an unknown form",
+    "pqos-l3ca-unknown": "libpqos's struct pqos_l3ca has an unknown form (versions 4 to 7 are "
+    "known)",
+    "pqos-mba-unknown": "libpqos's struct pqos_mba has an unknown form (versions 4 to 7 are known)",
     "pqos-version-unknown": "libpqos version {version}: only 4 to 7 are known",
-    "pqos-cap-size": "libpqos: struct pqos_cap has {size_bytes} bytes, expected {known_bytes}",
-    "pqos-l3ca-size": "libpqos: struct pqos_cap_l3ca has {size_bytes} bytes, not one of "
-    "{known_bytes:list}",
+    "pqos-cap-size": "libpqos: struct pqos_cap has {size_bytes} bytes, expected {known_bytes}: "
+    "this build of libpqos is not supported",
+    "pqos-l3ca-size": "libpqos: struct pqos_cap_l3ca has {size_bytes} bytes, expected one of "
+    "{known_bytes:list}: this build of libpqos is not supported",
     "pqos-cdp-on": "code and data prioritisation is on",
     "pqos-call-failed": "libpqos: {call}: {reason:also}",
     "pqos-change-failed": "libpqos: {call} ({what:also}): {reason:also}",
@@ -91,7 +95,7 @@ _CLASSES: Mapping[str, str] = {
     "pqos-interface-unsupported": "interface not supported",
     "pqos-overflow": "overflow",
     "pqos-unavailable": "unavailable",
-    "cpu-in-foreign-class": "CPU {cpu} is in class {number}, which is not ours",
+    "cpu-in-foreign-class": "another program has put CPU {cpu} into class {number}",
     "cpuid-without-l3": "CPUID: this CPU has no L3 cache allocation",
 }
 
@@ -109,15 +113,15 @@ _DDIO: Mapping[str, str] = {
     "msr-writes-refused": "the msr driver refuses writes",
     "kernel-in-lockdown": "the kernel is locked down",
     "io-alloc-offered": "resctrl offers io_alloc ({state})",
-    "io-alloc-not-offered": "this kernel or CPU has none",
+    "io-alloc-not-offered": "this kernel or CPU has no io_alloc",
     "io-alloc-shut": "devices are kept out of cache domain {domains:list} (io_alloc_cbm)",
     # root ports
     "port-dca-absent": "port_dca: {cpu} has no such switch; Skylake and Cascade Lake have it",
-    "not-a-root-port": "{path}: no PCIe root port of Intel",
-    "saved-port-is-none": "{path}: the snapshot names a root port, and this is none; nothing was "
-    "written to it",
+    "not-a-root-port": "{path}: not a PCIe root port of Intel",
+    "saved-port-is-none": "{path}: the snapshot names a root port, but this device is not a root "
+    "port; nothing was written to the device",
     "port-ignores-bits": "{path}: perfctrlsts_0 was set to {value:#x} and reads {now:#x}: this "
-    "port does not take it",
+    "port does not keep the value",
     "configuration-space-short": "{path}: ends before {offset:#x}",
 }
 
@@ -148,7 +152,7 @@ _COUNTERS: Mapping[str, str] = {
     "pmu-value-too-wide": "a value is too wide for the bits {bits} of its term",
     # which counters are chosen
     "counters-without-events": "counters_interface = {wanted}: no event table for this CPU "
-    "({cpu}): the agent could not see what its decisions do",
+    "({cpu}): the agent could not count the effect of its decisions",
     "counters-by-kernel-only": "counters_interface = msr: {cpu} is counted through the kernel only",
     "counters-refused": "counters_interface = {wanted}: perf: {reason:also}",
     "perf-group-each-cpu": "one group and one system call per CPU",
@@ -166,25 +170,26 @@ _COUNTERS: Mapping[str, str] = {
     # monitoring of tenants
     "monitoring-absent": "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not "
     "used",
-    "rmids-too-few": "{tenants} tenants want an RMID each, {free} of {rmids} are left",
+    "rmids-too-few": "{tenants} tenants need an RMID each, but only {free} of {rmids} are free",
     "rmids-in-limbo": "{waiting} of {tenants} tenants wait for an RMID: those given back in the "
     "last {limbo_s:.0f} s may be in use yet",
     "traffic-counters-too-few": "{uncounted} of {tenants} tenants have no counter of memory "
-    "traffic: all {counters} of cache domain {domains:list} are assigned; unassign what nobody "
-    "reads (mbm_L3_assignments)",
+    "traffic: all {counters} of cache domain {domains:list} are assigned; unassign counters that "
+    "no program reads (mbm_L3_assignments)",
 }
 
 _CHANGES: Mapping[str, str] = {
     # by other programs
     "group-cpus-moved": "{group:group}: CPUs {cpus} were moved",
     "group-removed": "{group:group} was removed",
-    "group-mask-changed": "{group:group}: {resource}:{domain} is {mask:mask}, we wrote "
+    "group-mask-changed": "{group:group}: {resource}:{domain} is {mask:mask}, the agent wrote "
     "{wrote:mask}",
-    "group-register-changed": "{group:group}: the register of domain {domain} is {mask:mask}, we "
-    "left {left:mask}",
-    "group-limit-changed": "{group:group}: MB:{domain} is {limit}, we wrote {wrote}",
-    "class-mask-changed": "class {number}: L3:{domain} is {mask:mask}, we wrote {wrote:mask}",
-    "class-limit-changed": "class {number}: MB:{domain} is {limit}, we wrote {wrote}",
+    "group-register-changed": "{group:group}: the register of domain {domain} is {mask:mask}, the "
+    "agent left {left:mask}",
+    "group-limit-changed": "{group:group}: MB:{domain} is {limit}, the agent wrote {wrote}",
+    "class-mask-changed": "class {number}: L3:{domain} is {mask:mask}, the agent wrote "
+    "{wrote:mask}",
+    "class-limit-changed": "class {number}: MB:{domain} is {limit}, the agent wrote {wrote}",
     "class-cpu-moved": "CPU {cpu} was moved out of class {number}",
     "ddio-changed": "domain {domain}: DDIO was left at {left:mask} and is at {now:mask}",
     "port-bits-changed": "root port {port}: perfctrlsts_0 bits were left at {left:#x} and are "
@@ -200,7 +205,7 @@ _SNAPSHOT: Mapping[str, str] = {
     "snapshot-unwritten": "{path}: {reason}; without a snapshot nothing is written",
     "snapshot-damaged": "{path}: not a snapshot, or a damaged one ({why})",
     "snapshot-format": "{path}: format {found}, this version knows {known}",
-    "snapshot-of-other-parts": "the snapshot is of {saved:list}, we use {used:list}",
+    "snapshot-of-other-parts": "the snapshot is of {saved:list}, but this agent uses {used:list}",
     "snapshot-file-gone": "{path} is gone",
     "snapshot-file-changed": "{path} was changed by another program",
     "snapshot-not-updated": "the snapshot's file could not be updated: {error:also}",
@@ -216,15 +221,15 @@ _SNAPSHOT: Mapping[str, str] = {
     "not-put-back": "not restored: {settings:also}",
     "not-put-back-yet": "not yet restored: {settings:also}",
     "put-back": "restored",
-    "stays-in-snapshot": "{setting:also}; it stays in the snapshot and is restored when it is "
-    "back: by an agent that runs, the next start, or iat-nova restore",
+    "stays-in-snapshot": "{setting:also}; the setting stays in the snapshot and is restored when "
+    "the CPU or port is back: by an agent that runs, the next start, or iat-nova restore",
     "not-restored-yet": "not restored yet: {setting:also}",
     "restored-with-problems": "{done:also}; but {problems:also}",
     "earlier-agent-left": "an earlier agent left the host changed, with the state directory "
     "{path}: {error:also}",
     "handed-over-just-now": "handed over just now, and may be adopted yet",
     "hand-over-of-nothing": "the agent has written nothing",
-    "hand-over-of-others": "{parts:list} cannot be handed over, resctrl can",
+    "hand-over-of-others": "{parts:list} cannot be handed over, only resctrl can",
     "hand-over-not-adopted": "the hand-over of the last agent is not adopted: {error:also}",
     "hand-over-unusable": "{path}: this agent cannot adopt the hand-over; the file is removed",
     "restored-for-earlier-agent": "an earlier agent had not restored the host; restored now: "
@@ -236,7 +241,8 @@ _SNAPSHOT: Mapping[str, str] = {
     "strategy-changed": "the strategy was {before}, and is {now} now",
     "state-not-json": "the strategy's state cannot be written as JSON: {error}",
     "domains-changed": "the cache domains are not those of the hand-over",
-    "left-to-next-agent": "handed over: the next agent has {within_s:g} s to adopt it",
+    "left-to-next-agent": "handed over: the next agent has {within_s:g} s to adopt the masks; "
+    "without a next agent, systemd then restores the original settings",
     # what is out of reach
     "class-masks-offline": "class masks of cache {cache}: its CPUs are offline",
     "class-limits-offline": "bandwidth limits of cache {cache}: its CPUs are offline",
@@ -244,7 +250,7 @@ _SNAPSHOT: Mapping[str, str] = {
     "cpu-registers-offline": "registers of CPUs {cpus}: its CPUs are offline",
     "domain-registers-offline": "registers of cache domains {domains}: its CPUs are offline",
     "ddio-register-offline": "IIO_LLC_WAYS of cache domain {domain}: its CPUs are offline",
-    "port-not-in-sysfs": "root port {port}: it is not in sysfs",
+    "port-not-in-sysfs": "root port {port} is not in sysfs",
     # what was restored
     "nothing-to-restore": "nothing to restore",
     "restored-from-memory": "{reason:also}: restored from memory",
@@ -284,7 +290,8 @@ _REMEDIES: Mapping[str, str] = {
     # libpqos
     "install-pqos": "apt install intel-cmt-cat",
     "use-resctrl": "use resctrl",
-    "use-resctrl-or-cdp-off": "use resctrl, or switch it off: pqos --iface=msr -R l3cdp-off",
+    "use-resctrl-or-cdp-off": "use resctrl, or switch code and data prioritisation off: pqos "
+    "--iface=msr -R l3cdp-off",
     "use-resctrl-or-umount": "use resctrl, or umount {path}",
     "end-or-use-resctrl": "end the program, or use resctrl",
     "remove-group-or-use-resctrl": "remove the group (rmdir), or use resctrl",
@@ -313,7 +320,7 @@ _REMEDIES: Mapping[str, str] = {
     "give-perfmon-as-unit": "give the agent CAP_PERFMON, as its unit does",
     "lower-paranoid": "sysctl kernel.perf_event_paranoid={paranoid}, and for good: "
     "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf",
-    "other-refuses-perf": "something else refuses: SELinux, a kernel in lockdown "
+    "other-refuses-perf": "look for another cause of the refusal: SELinux, a kernel in lockdown "
     "(/sys/kernel/security/lockdown), or a seccomp filter of the unit or container",
     "raise-open-files": "raise the limit of open files (LimitNOFILE= in the unit, ulimit -n)",
     "raise-file-max": "raise fs.file-max",
@@ -322,10 +329,11 @@ _REMEDIES: Mapping[str, str] = {
     "counters-held": "another program holds the counters exclusively",
     "kernel-without-perf": "the kernel was built without perf events",
     "see-perf-event-open": "see perf_event_open(2)",
-    "end-counting-or-use-perf": "end what counts there, or use the perf back end",
-    "end-counting-or-use-pmus": "end what counts there, or use the kernel's PMUs "
+    "end-counting-or-use-perf": "end the program that counts there, or use the perf back end",
+    "end-counting-or-use-pmus": "end the program that counts there, or use the kernel's PMUs "
     "(counters_interface = perf)",
-    "or-counters-by-msr": "or set it to msr, which takes counters the kernel does not know of",
+    "or-counters-by-msr": "or set counters_interface = msr, which takes counters the kernel does "
+    "not know of",
     "unset-counters-interface": "unset [iat] counters_interface",
     # snapshot and restore
     "run-restore": "run iat-nova restore",
@@ -333,8 +341,8 @@ _REMEDIES: Mapping[str, str] = {
     "restore-later": "restore later",
     "restore-state-dir": "the agent starts after: iat-nova restore --state-dir {path}",
     "restore-with-its-version": "restore with the version that wrote the file",
-    "look-and-remove-snapshot": "look at it, and remove it when the host is as it should be",
-    "end-writer-first": "end it first (systemctl stop iat-nova-agent)",
+    "look-and-remove-snapshot": "look at the file, and remove it when the host is as it should be",
+    "end-writer-first": "end this process first (systemctl stop iat-nova-agent)",
     "run-as-root": "run as root",
 }
 

@@ -7,8 +7,8 @@ _FINDINGS: Mapping[str, str] = {
     "of-subject": "{subject}: {state:also}",
     # CPU and cache domains
     "cpu-known": "{name} ({tables})",
-    "cpu-unknown": "{name}: no event table for {vendor} family {family} model {model}: masks could "
-    "be written, but the agent could not see what they do, and does not start",
+    "cpu-unknown": "{name}: no event table for {vendor} family {family} model {model}: the agent "
+    "does not start, because it could not count the effect of its masks",
     "nodes-in-one-cache": "{domains:list}; a node's memory is cached in its own slices alone: for "
     "a guest in one node a way holds 1/{nodes} of its size; masks and DDIO's ways hold for all of "
     "them",
@@ -18,7 +18,7 @@ _FINDINGS: Mapping[str, str] = {
     "cores-shared": "cores shared by {owners:list}: CPUs {cores:list}",
     # resctrl
     "resctrl-not-mounted": "not mounted",
-    "resctrl-not-in-kernel": "this kernel has none, though the CPU can allocate cache",
+    "resctrl-not-in-kernel": "this kernel has no resctrl, though the CPU can allocate cache",
     "no-cat": "this CPU has no cache allocation: /proc/cpuinfo shows no flag cat_l3",
     "no-cat-virtual-machine": "this is a virtual machine, whose CPU has no cache allocation: "
     "/proc/cpuinfo shows the flag hypervisor and no flag cat_l3",
@@ -42,7 +42,7 @@ _FINDINGS: Mapping[str, str] = {
     "until its end",
     "group-cpus": "{group}: CPUs {cpus}",
     # registers, DDIO, I/O allocation
-    "registers-unknown": "not needed: no registers are known on this CPU",
+    "registers-unknown": "the driver is not needed: no counter registers of this CPU are known",
     "msr-loaded": "loaded",
     "msr-not-loaded": "not loaded",
     "msr-writes-off": "switched off",
@@ -50,28 +50,28 @@ _FINDINGS: Mapping[str, str] = {
     "ddio-register-unknown": "not known on this CPU",
     "ddio-masks": "{domains:list}",
     "no-cache-domain": "no cache domain",
-    "io-alloc-absent": "not offered (AMD's way, Linux 6.19)",
+    "io-alloc-absent": "not offered (only AMD CPUs have it, from Linux 6.19)",
     "io-alloc-on": "{setting}; devices use the highest class of service; only devices with "
     "PCIe TPH are steered",
     "io-alloc-off": "{setting}; devices use the highest class of service once a strategy confines "
     "devices; only devices with PCIe TPH are steered",
-    "ports-unnamed": "none is named: dca_off_ports, dca_ports",
+    "ports-unnamed": "no root port is named in [iat] dca_off_ports or dca_ports",
     "ports-off": "DDIO off while the agent enforces: {ports:list}",
     "ports-switchable": "a strategy may switch DDIO off: {ports:list}",
     # counters
     "no-event-table": "no event table for this CPU",
     "perf-opens": "{events} events open",
-    "cha-events-unknown": "none: this CPU's events for DDIO's hits and misses are not known",
-    "cha-absent": "none: DDIO's hits and misses cannot be counted through the kernel",
-    "cha-of-intel-only": "none: only Intel's CPUs count DDIO's hits and misses",
+    "cha-events-unknown": "not counted: this CPU's events for DDIO's hits and misses are not known",
+    "cha-absent": "not counted: DDIO's hits and misses cannot be counted through the kernel",
+    "cha-of-intel-only": "not counted: only Intel's CPUs count DDIO's hits and misses",
     "cha-counted": "{slices} slices, counted on CPUs {cpus}",
-    "fabric-events-unknown": "no event of what devices write is known on this CPU",
-    "fabric-absent": "none: writes of devices cannot be counted",
+    "fabric-events-unknown": "not counted: no event of this CPU for the writes of devices is known",
+    "fabric-absent": "not counted: writes of devices cannot be counted",
     "fabric-counted": "lines that devices write, by socket, counted on CPUs {cpus}",
     "tenants-monitored": "{events:list} of each tenant, {rmids} RMIDs",
     "tenants-monitored-by-counters": "{events:list} of each tenant, {rmids} RMIDs; {counters} "
     "counters of traffic in a cache domain, which may run out",
-    "tenants-unmonitored": "nothing of each tenant",
+    "tenants-unmonitored": "single tenants cannot be monitored",
     "monitored-occupancy": "occupancy",
     "monitored-traffic": "memory traffic",
     # libpqos
@@ -96,14 +96,14 @@ _FINDINGS: Mapping[str, str] = {
     "ended-unrestored": "an agent ended without restoring the original hardware settings",
     # configuration, policy, sources
     "files-read": "{files:list}",
-    "no-file-read": "none was read: every option has its default",
+    "no-file-read": "no configuration file was read: every option has its default",
     "files-denied": "the service may not read {files:list}",
     "hardware-emulated": "hardware = emulated: an emulated server is driven, nothing of this host",
     "mode-observe": "mode = observe: decides and records, writes nothing",
     "policy-usable": "{source}",
     "cache-tuned": "{guest}: libvirt allocates cache to it",
-    "bandwidth-unmeasured": "none is set: how many GB/s a cache domain can move (100 %) is not "
-    "known",
+    "bandwidth-unmeasured": "[iat] memory_bandwidth_gbps is not set: the bandwidth of a cache "
+    "domain in GB/s (100 %) is not known",
     "bandwidth-measured": "100 % is {gbps:g} GB/s of a cache domain ([iat] memory_bandwidth_gbps)",
     "bandwidth-unused": "[iat] memory_bandwidth_gbps is not used: this CPU does not limit in GB/s",
     "guests-seen": "{count} guests at {uri}",
@@ -126,7 +126,7 @@ _REMEDIES: Mapping[str, str] = {
     "use-other-cpu": "use a server whose CPU has the flag; Haswell: boot with rdt=l3cat",
     "use-compute-host": "run iat-nova on the compute host itself",
     "compare-cache-ids": "compare {path} with schemata",
-    "remove-a-group": "rmdir {path}/GROUP, a group of another program",
+    "remove-a-group": "remove a group that no program needs: rmdir {path}/GROUP",
     "remove-group": "rmdir {path}, if no program needs it",
     "remove-cachetune": "virsh edit {guest}: remove <cachetune>; then virsh shutdown and start it",
     "load-module": "modprobe {module}",
@@ -137,22 +137,23 @@ _REMEDIES: Mapping[str, str] = {
     "--property hw:cpu_thread_policy=require (or isolate) FLAVOR; choose whole cores in "
     "cpu_dedicated_set and pmd-cpu-mask",
     "ask-as-root": "sudo iat-nova doctor",
-    "bring-back": "chcpu -e CPU, or for a root port: echo 1 >/sys/bus/pci/rescan; iat-nova restore",
+    "bring-back": "bring the CPU online (chcpu -e CPU), or the root port back (echo 1 "
+    ">/sys/bus/pci/rescan); then run iat-nova restore",
     "restore-host": "iat-nova restore",
     "adopt-or-restore": "systemctl start iat-nova-agent; or iat-nova restore",
     "list-file": "ls -l {path}",
-    "set-option": "[iat] {option} = {value}",
-    "see-option": "[iat] {option}",
+    "set-option": "set [iat] {option} = {value}",
+    "see-option": "see [iat] {option}",
     "remove-option": "remove the option",
     "measure-bandwidth": "set [iat] memory_bandwidth_gbps; iat-nova qualify --only bandwidth "
-    "measures it",
+    "measures the value",
     "check-policy": "iat-nova policy check {path}",
     "check-default-policy": "iat-nova policy check",
-    "start-libvirt": "systemctl start libvirtd (or virtqemud); [iat] libvirt_uri",
-    "use-ovsdb-socket": "[iat] ovsdb_connection = {address}, where ovsdb-server listens; or: "
+    "start-libvirt": "systemctl start libvirtd (or virtqemud), or set [iat] libvirt_uri",
+    "use-ovsdb-socket": "set [iat] ovsdb_connection = {address}, where ovsdb-server listens; or: "
     "ovs-vsctl set-manager ptcp:6640:127.0.0.1",
-    "start-switch": "systemctl start openvswitch-switch; without one: [iat] ovsdb_connection = "
-    "none",
+    "start-switch": "systemctl start openvswitch-switch; on a host without Open vSwitch, set "
+    "[iat] ovsdb_connection = none",
 }
 
 SENTENCES: Mapping[str, str] = {**_FINDINGS, **_REMEDIES}

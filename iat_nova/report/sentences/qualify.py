@@ -17,23 +17,24 @@ _MEASURED: Mapping[str, str] = {
     "{few} ways of DDIO and {many_missed_share:share1} with {many}",
     "ddio-register-keeps": "asked for {asked} ways, DDIO's register reads back {ways}",
     "ddio-traffic-changed": "{measured:also}; but the traffic went from {least_per_s:rate} to "
-    "{most_per_s:rate} meanwhile",
-    "ddio-buffers-fit": "{measured:also}: what devices write to fits in {few} ways already",
+    "{most_per_s:rate} during the test",
+    "ddio-buffers-fit": "{measured:also}: the buffers that devices write to fit in {few} ways of "
+    "DDIO already",
     "ddio-always-misses": "{measured:also}: nearly every line misses with few ways and with many",
     "ddio-changes-nothing": "{measured:also}: the ways change nothing",
-    "ddio-noise": "{measured:also}, which noise explains",
+    "ddio-noise": "{measured:also}: noise explains the difference",
     # slices
     "slice-farthest": "of {slices} slices number {slice} is farthest from the mean: "
     "{change_share:gain1}",
-    "slices-little-written": "devices wrote {lines:.0f} lines to a slice while it was watched: too "
-    "few",
+    "slices-little-written": "devices wrote {lines:.0f} cache lines to a slice during the test: "
+    "too few for a result",
     # memory bandwidth
     "stream-limited": "one CPU streams {free_bytes_per_s:gbps} without a limit and "
     "{limited_bytes_per_s:gbps} at a limit of {limit:also}",
     "stream-drifts": "{measured:also}; unlimited it went from {first_bytes_per_s:gbps} to "
     "{last_bytes_per_s:gbps} by itself",
     "stream-unchanged": "{measured:also}: the limit changes nothing",
-    "stream-noise": "{measured:also}, which one CPU's stream does not tell from noise",
+    "stream-noise": "{measured:also}: the difference is within the noise of one CPU's stream",
     "limit-in-percent": "{limit_percent} %",
     "limit-in-gbps": "{limit_gbps:g} GB/s",
     # time of a write
@@ -46,13 +47,13 @@ _MEANINGS: Mapping[str, str] = {
     "nothing-known": "Nothing is known about this.",
     "masks-isolate": "A tenant keeps to its ways: the agent can protect tenants from each other.",
     "masks-without-effect": "The agent's masks would have no effect here: do not enforce.",
-    "masks-disturbed": "Other programs fill the cache meanwhile, or memory beyond the LLC answers: "
-    "nothing is proven.",
+    "masks-disturbed": "Other programs filled the cache during the test, or memory beyond the LLC "
+    "answers: nothing is proven.",
     "masks-untestable": "With so few ways nothing can be said of masks.",
     "ddio-follows": "DDIO's ways follow: the agent can give I/O room, and take it.",
     "ddio-not-resizable": "The agent cannot resize DDIO here.",
-    "ddio-without-effect": "The agent would set ways aside that do nothing for I/O; it finds out "
-    "by itself, puts them back and leaves DDIO alone.",
+    "ddio-without-effect": "The agent would set ways aside that do nothing for I/O. The agent "
+    "finds out by itself, restores these ways and leaves DDIO alone.",
     "ddio-undecided": "Whether DDIO follows its ways is not known yet.",
     "one-slice-stands": "One slice stands for all: [iat] cha_slices = 1 will do.",
     "one-slice-misleads": "Hits and misses counted on one slice would be off by that much.",
@@ -75,14 +76,16 @@ _MEANINGS: Mapping[str, str] = {
 _UNAVAILABLE: Mapping[str, str] = {
     "llc-size-unknown": "the size of the LLC is not known (sysfs shows none)",
     "too-few-ways-free": "too few ways are free to compare a small class with a large one",
-    "no-adjoining-ways-free": "no {ways} adjoining ways are free of exclusive groups",
+    "no-adjoining-ways-free": "no {ways} contiguous ways are free of resctrl groups in mode "
+    "exclusive or pseudo-locked",
     "core-not-counted": "CPU {cpu}: its counters could not be read; another program may use them "
     "(perf, a guest with a virtual PMU)",
     "ddio-not-movable": "DDIO's ways cannot be moved: {cause:also}",
-    "ddio-not-counted": "hits and misses of devices are not counted on this CPU or kernel",
+    "ddio-not-counted": "this CPU or kernel does not count hits and misses of devices; a test of "
+    "DDIO needs them",
     "ddio-has-no-ways": "devices have no ways of their own here",
-    "ddio-little-written": "devices write {lines_per_s:rate} lines: fewer than {least_per_s:rate} "
-    "prove nothing",
+    "ddio-little-written": "devices write {lines_per_s:rate} cache lines: a result needs at least "
+    "{least_per_s:rate}",
     "ddio-counters-stopped": "DDIO's counters stopped; another program may use them (perf, pcm)",
     "slices-not-counted": "no slice counts what devices write on this CPU",
     "slices-not-read": "no slice could be read; another program may use their counters",
@@ -103,8 +106,9 @@ _UNAVAILABLE: Mapping[str, str] = {
     "no-memory-rate": "stress-ng gave no memory rate",
     "cpus-of-several-domains": "--cpus {cpus}: these are not CPUs of one cache domain; there are: "
     "{domains:also}",
-    "cpus-busy": "--cpus {cpus}: {busy} are busy; name idle ones",
-    "no-idle-cpus": "no cache domain has two idle CPUs that no guest may be pinned to; --cpus LIST",
+    "cpus-busy": "--cpus {cpus}: {busy} are busy; name idle CPUs",
+    "no-idle-cpus": "no cache domain has two idle CPUs that no guest may be pinned to; name CPUs: "
+    "--cpus LIST",
 }
 
 _REMEDIES: Mapping[str, str] = {
@@ -112,28 +116,31 @@ _REMEDIES: Mapping[str, str] = {
     "bug report",
     "send-report": "send this report with a bug report",
     "repeat-while-idle": "repeat the test while the host is idle",
-    "repeat-on-idle-cpus": "repeat it while the host is idle, on other --cpus",
+    "repeat-on-idle-cpus": "repeat the test while the host is idle, on other --cpus",
     "repeat-under-steady-traffic": "repeat the test under steady traffic, or with --disk",
     "repeat-under-steadier-traffic": "repeat the test under steadier traffic",
-    "leave-ddio-alone": "[iat] ddio_interface = none; send this report with a bug report",
+    "leave-ddio-alone": "set [iat] ddio_interface = none; send this report with a bug report",
     "use-faster-disk-or-traffic": "name a faster disk (--disk), or send more traffic",
-    "see-ddio-in-bios": "see that DDIO is on in the BIOS; buffers that are never used twice show "
-    "this, too",
+    "see-ddio-in-bios": "check that DDIO is on in the BIOS; buffers that are never used twice "
+    "show this result, too",
     "name-disk-or-send-traffic": "name a disk to read from (--disk), or send traffic to this host",
     "name-nvme-or-send-traffic": "name an NVMe disk to read from (--disk /dev/nvme0n1), or send "
     "traffic to this host",
     "name-faster-disk": "name a faster disk, or send traffic to this host and leave out --disk",
-    "count-all-slices": "[iat] cha_slices = 0, which counts all of them",
-    "see-what-holds-cpus": "see what holds the CPUs up (SMIs, frozen or overcommitted CPUs)",
-    "use-cpu-with-mba": "iat-nova doctor; a CPU with MBA",
-    "remove-default-limit": "another program limits the default class: its limit holds for all "
-    "classes",
-    "allow-code-in-memory": "SELinux: setsebool -P selinuxuser_execheap 1, or run it unconfined",
+    "count-all-slices": "set [iat] cha_slices = 0, which counts all slices",
+    "see-what-holds-cpus": "look for the cause of slow CPUs (SMIs, frozen or overcommitted CPUs)",
+    "use-cpu-with-mba": "run iat-nova doctor, which says why; limits need a CPU with MBA",
+    "remove-default-limit": "remove the limit of the default class, which another program set: "
+    "this limit holds for all classes",
+    "allow-code-in-memory": "with SELinux: setsebool -P selinuxuser_execheap 1, or run iat-nova "
+    "unconfined",
     "name-online-cpus": "name online CPUs: --cpus",
     "name-direct-disk": "name a block device or a large file on a disk that takes O_DIRECT: --disk",
     "name-present-disk": "name a disk of this host",
-    "write-large-file": "fallocate does not do: dd if=/dev/urandom of=FILE bs=1M count=1024",
-    "use-newer-stress-ng": "an idle CPU (--cpus), or a newer stress-ng (0.15 does)",
+    "write-large-file": "fallocate is not enough, fill the file with data: dd if=/dev/urandom "
+    "of=FILE bs=1M count=1024",
+    "use-newer-stress-ng": "name an idle CPU (--cpus), or install a newer stress-ng (0.15 gives "
+    "the rate)",
     "install-program": "apt install {program} (dnf install {program})",
 }
 

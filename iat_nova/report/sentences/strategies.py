@@ -84,32 +84,33 @@ SENTENCES: Mapping[str, str] = {
     "io-presses-again": "misses high and up: I/O presses again",
     "io-still-presses": "I/O still presses",
     "misses-low": "misses low",
-    "exception-only-ipc": "exception {number} of the paper: only IPC moved: neither cache nor I/O, "
-    "so nothing was done",
-    "exception-own-demand": "exception {number} of the paper: a non-I/O tenant that does not "
-    "overlap DDIO moved, DDIO did not: its own demand",
-    "exception-shuffle": "exception {number} of the paper: a non-I/O tenant that overlaps DDIO "
-    "moved, and DDIO with it: a shuffle first",
+    "exception-only-ipc": "exception {number} of the paper: only IPC changed, neither cache nor "
+    "I/O did: nothing was done",
+    "exception-own-demand": "exception {number} of the paper: a tenant without I/O and outside "
+    "DDIO's ways changed, DDIO did not change: the tenant's own demand",
+    "exception-shuffle": "exception {number} of the paper: a tenant without I/O inside DDIO's "
+    "ways changed, and DDIO changed, too: first, the tenants inside DDIO's ways are chosen anew "
+    "(shuffle)",
     # grants of iat
     "at-maximum": "{cause:also}; but {ways:ways} is its maximum",
-    "cut": "all together want {wanted:ways}, more than there are: cut from {ways:ways}, the "
-    "largest first",
+    "cut": "all tenants together want {wanted:ways}, more than there are: cut from {ways:ways}, "
+    "the largest first",
     "ddio-demand-fell": "hits and misses {now_per_s:rate}, {change:change} from the "
     "{then_per_s:rate} that the way was granted for",
     "ddio-fixed": "{cause:also}; DDIO's ways may not be resized here",
     "ddio-misses": "DDIO misses {change:change}",
     "demand-fell": "references {now_per_s:rate}, {change:change} from the {then_per_s:rate} that "
     "the way was granted for",
-    "fewest-misses": "fewest misses of the best-effort tenants ({misses_per_s:rate}): its way goes "
-    "to {tenant:name}",
+    "fewest-misses": "it has the fewest misses of the best-effort tenants ({misses_per_s:rate}): "
+    "one of its ways goes to {tenant:name}",
     "fields-changed": "its {fields:list} changed",
     "figures": "{parts:list}",
     "first-layout": "first layout of {tenants_count} tenants",
-    "found-way-idle": "misses {misses_per_s:rate} within {low_per_s:rate}, and the way was found, "
-    "not granted",
+    "found-way-idle": "misses {misses_per_s:rate} within {low_per_s:rate}, and DDIO had the way "
+    "at the start, not by a grant",
     "held": "held at {ways:ways}",
-    "held-back": "{cause:also}; but a way did not help at this demand ({demand_per_s:rate}): not "
-    "tried again for {delay_s:.0f} s",
+    "held-back": "{cause:also}; but another way did not help at this demand "
+    "({demand_per_s:rate}): not tried again for {delay_s:.0f} s",
     "held-no-more": "no longer held",
     "into-ddio": "moved into DDIO's ways (fewest references): {tenants:names}",
     "io-misses-above": "misses {misses_per_s:rate} above {low_per_s:rate} "
@@ -126,8 +127,9 @@ SENTENCES: Mapping[str, str] = {
     "moved-aside": "moved aside, to keep masks whole: {tenants:names}",
     "no-layout": "there is no layout for it: {error:also}",
     "no-miss-rate-rose": "{cause:also}; but no I/O tenant's miss rate rose",
-    "no-way": "{cause:also}; but no way is idle and nobody of lower rank can give",
-    "no-way-for-ddio": "{cause:also}; but no way can be had for DDIO",
+    "no-way": "{cause:also}; but no way is idle, and no tenant of lower rank can give a way",
+    "no-way-for-ddio": "{cause:also}; but DDIO gets no way: DDIO has its maximum, or no way is "
+    "idle and no tenant can give a way",
     "not-measured": "its effect could not be measured",
     "out-of-ddio": "out of DDIO's ways: {tenants:names}",
     "own-demand": "own demand: IPC moved and LLC misses rose",
@@ -157,13 +159,14 @@ SENTENCES: Mapping[str, str] = {
     "a4-grown": "the low-priority zone has its size",
     "a4-smaller": "smaller trash ways did no harm: one way fewer",
     "a4-done": "the trash ways have their size",
-    "a4-changed": "the load is another",
-    "a4-detected": "there is another antagonist",
+    "a4-changed": "the load has changed",
+    "a4-detected": "there is a new antagonist",
     "a4-launched": "a tenant came",
     "antagonist": "antagonist, to the trash ways: {cause:also}",
     "antagonist-no-more": "no antagonist any more: {cause:also}",
-    "antagonists-miss-l2": "the antagonists miss more in L2",
-    "antagonists-miss-llc": "the antagonists miss more in the LLC",
+    "antagonists-miss-l2": "the antagonists miss L2 more often than before the trash ways shrank",
+    "antagonists-miss-llc": "the antagonists miss the LLC more often than before the trash ways "
+    "shrank",
     "cores-miss": "L2 misses {l2_percent:.0f} %, LLC misses {llc_percent:.0f} %",
     "dca-off": "off at root port {port}",
     "dca-on": "on again at root port {port}",
@@ -172,13 +175,13 @@ SENTENCES: Mapping[str, str] = {
     "l2-misses-changed": "L2 misses {before_percent:.0f} % before, {after_percent:.0f} % now",
     "llc-misses-changed": "LLC misses {before_percent:.0f} % before, {after_percent:.0f} % now",
     "low-zone-size": "low-priority zone: {ways} ways",
-    "more-memory-traffic": "more bytes from memory",
-    "network-less": "less arrives from the network",
+    "more-memory-traffic": "more bytes come from memory than before the trash ways shrank",
+    "network-less": "less arrives from the network than before the trash ways shrank",
     "size-because": "{size:also}: {causes:also}",
-    "storage-leaks": "DDIO misses {ddio_percent:.0f} %, storage {storage_percent:.0f} % of the "
-    "network's bytes, LLC misses {llc_percent:.0f} %",
+    "storage-leaks": "DDIO misses {ddio_percent:.0f} %, LLC misses {llc_percent:.0f} %, and "
+    "storage writes {storage_percent:.0f} % as many bytes as the network",
     "storage-reads": "storage reads {before_bytes_per_s:gbps} before, {after_bytes_per_s:gbps} now",
-    "storage-reads-less": "storage reads less",
+    "storage-reads-less": "storage reads less than before the trash ways shrank",
     "tenant-hits-changed": "{tenant:name}: LLC hits {before_percent:.0f} % before, "
     "{after_percent:.0f} % now",
     "trash-ways-size": "trash ways: {ways} ways",

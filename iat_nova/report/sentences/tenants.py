@@ -21,12 +21,13 @@ SENTENCES: Mapping[str, str] = {
     "libvirt-closed": "the connection closed (reason {reason})",
     "ovsdb-not-connected": "OVSDB at {address}: not connected yet",
     "ovsdb-lost": "OVSDB at {address}: connection lost",
-    "ovsdb-not-followed": "OVSDB at {address}: no longer followed, see the log; restart the agent",
+    "ovsdb-not-followed": "OVSDB at {address}: the agent's connection thread has ended (see the "
+    "log), so changes of the virtual switch are not noticed; restart the agent",
     "ovsdb-unavailable": "OVSDB at {error}",
     "ovsdb-busy": "OVSDB at {address}: its tables are busy",
     "ovsdb-empty": "OVSDB at {address} has no row in Open_vSwitch; run ovs-vsctl init",
-    "ovsdb-columns-absent": "OVSDB at {address}: its schema has no {columns:list}; taken as "
-    "unknown",
+    "ovsdb-columns-absent": "OVSDB at {address}: its schema has no {columns:list}; their values "
+    "are unknown",
     "ovsdb-unanswered": "OVSDB at {address} ([iat] ovsdb_connection; none: no Open vSwitch here)",
     "vswitchd-unanswered": "OVSDB at {address}: ovs-vswitchd, for the CPUs of its PMD threads "
     "([iat] vswitchd_control, or other_config:pmd-cpu-mask)",
@@ -60,16 +61,19 @@ SENTENCES: Mapping[str, str] = {
     # guests and their CPUs
     "extra-specs-unknown": "the extra specs of flavor {flavor} are not known; name the flavor "
     "under flavors: in the policy, or match it in a class",
-    "guest-tuned": "libvirt allocates cache to it (cachetune): the host is only observed",
+    "guest-tuned": "libvirt allocates cache to this guest (cachetune): the host is only observed",
     "guest-unmanaged": "{name} ({uuid}) is not managed: {causes:also}",
-    "cpus-unknown": "no CPUs of it are known",
-    "cpu-taken": "CPU {cpu} is dedicated to {owner} as well, which keeps it",
+    "cpus-unknown": "no CPUs of the guest are known",
+    "cpu-taken": "CPU {cpu} is dedicated to {owner} as well, and {owner} keeps the CPU",
     "cpu-claimed": "CPU {cpu} is dedicated to {claimant} as well",
     "cpus-offline": "CPUs {cpus} are offline",
     "cpus-outside": "CPUs {cpus} are in no cache domain",
-    "shared-cpus-gone": "all of its shared CPUs {cpus} are offline or belong to others",
-    "floats-over-dedicated": "{name} may also run on CPUs {cpus}, which are dedicated to others",
-    "device-shared": "{device} is attached to {guests:list} as well; detach it from one",
+    "shared-cpus-gone": "all shared CPUs {cpus} of the guest are offline or belong to other "
+    "tenants",
+    "floats-over-dedicated": "{name} may also run on CPUs {cpus}, which are dedicated to other "
+    "tenants",
+    "device-shared": "{device} is attached to {guests:list} as well; detach the device from one "
+    "guest",
     "device-elsewhere": "{device} is on NUMA node {numa_node}, these CPUs are not: DDIO fills the "
     "other socket's LLC",
     "member-warning": "{name}: {warning:also}",
@@ -107,7 +111,8 @@ SENTENCES: Mapping[str, str] = {
     "taken as floating over it",
     "cpu-pinned-by-a-later": "CPU {cpu} is dedicated to it, but {guest} is pinned to it too",
     "emulator-on-a-cpu-of": "its emulator threads are pinned to CPU {cpu}, which is {owner}'s",
-    "emulator-of-another": "CPU {cpu} is its own, but {guest}'s emulator threads are pinned to it",
+    "emulator-of-another": "CPU {cpu} is the guest's own, but {guest}'s emulator threads are "
+    "pinned to it",
     # why a tenant has its class, priority and I/O
     "class-and-io-asked": "class {class} ({why:also}); {priority} by {priority_by:also}; io {io} "
     "by {io_by:also}",
@@ -155,8 +160,8 @@ SENTENCES: Mapping[str, str] = {
     "less-stack": " - {count} of the stack",
     "less-pool": " - {count} of the pool",
     "less-host": " - {count} of the host",
-    "promised": "{guarantee:also} to be promised, but its guests are promised {ways}",
-    "spare-elsewhere": "{ways} are left in other cache domains",
-    "no-spare-elsewhere": "none are left in the other cache domains",
+    "promised": "{guarantee:also} for guarantees, but its guests are guaranteed {ways} ways",
+    "spare-elsewhere": "{ways} ways are left in other cache domains",
+    "no-spare-elsewhere": "no ways are left in other cache domains",
     "placement-uncounted": "Placement did not count {guests:list}",
 }

@@ -151,7 +151,7 @@ class OsContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
         """Groups that `pqos` made are not taken over."""
         os.mkdir("/sys/fs/resctrl/COS1")
         self.addCleanup(os.rmdir, "/sys/fs/resctrl/COS1")
-        with raises(self, HardwareError, "COS1: this group is not ours"):
+        with raises(self, HardwareError, "COS1: another program made this group"):
             self.apply(*self.classes(a=WayMask(0x3)))
         self.assertEqual(("COS1",), ResctrlFs().groups())
 

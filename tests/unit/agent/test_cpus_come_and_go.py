@@ -96,7 +96,9 @@ class Looking(Case, unittest.TestCase):
             raise HardwareError("cpu3/cache/index1/level: No such file or directory")
 
         self.interlock(owners=owners).look(EMPTY)
-        text = "cannot check for other cache users: CPU 3 went offline meanwhile; retrying"
+        text = (
+            "cannot check for other cache users: CPU 3 went offline during the operation; retrying"
+        )
         self.assertEqual(([("info", text)], []), (self.journal.logged, self.journal.problems))
         self.assertTrue(self.cpus.begin())  # so that it is looked at again
         self.interlock(owners=mock.Mock(side_effect=HardwareError("no sysfs"))).look(EMPTY)
@@ -109,7 +111,7 @@ class Looking(Case, unittest.TestCase):
         def changes():
             found = inspect()
             self.toggle(2, 3)
-            return (*found, "iat-nova.1: L3:1 is 0x7ff, we wrote 0x3")
+            return (*found, "iat-nova.1: L3:1 is 0x7ff, the agent wrote 0x3")
 
         interlock = self.interlock(changes=changes)
         interlock.look(EMPTY)

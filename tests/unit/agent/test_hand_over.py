@@ -671,7 +671,7 @@ class Ends(HandOverCase):
         self.hand_over()
         self.settings().snapshot_path.unlink()
         self.tree.mkdir("iat-nova.7")
-        self.assert_begun_anew("the groups left were")
+        self.assert_begun_anew("the last agent left the groups")
 
     def full(self):
         """Have no space left for a snapshot."""
@@ -743,13 +743,13 @@ class Ends(HandOverCase):
     def test_hardware_that_changed(self):
         """Masks, CPUs, groups, DDIO's ways, a cache domain: all is as it was left, or none is."""
         changes = {
-            "changed meanwhile: iat-nova.1: L3:0": lambda: self.tree.write(
-                "iat-nova.1/schemata", "L3:0=1\n"
+            "changed by another program since the hand-over: iat-nova.1: L3:0": lambda: (
+                self.tree.write("iat-nova.1/schemata", "L3:0=1\n")
             ),
-            "changed meanwhile: iat-nova.1: CPUs 0 were moved": lambda: self.tree.write(
-                "iat-nova.1/cpus_list", "0-1,3"
+            "changed by another program since the hand-over: iat-nova.1: CPUs 0 were": lambda: (
+                self.tree.write("iat-nova.1/cpus_list", "0-1,3")
             ),
-            "the groups left were": lambda: self.tree.mkdir("iat-nova.7"),
+            "the last agent left the groups": lambda: self.tree.mkdir("iat-nova.7"),
             "DDIO was left at .* and is at": lambda: self.msr.set(0, 0xC8B, 0x7F0),
             "the cache domains are not": lambda: self.put(
                 self.cpus.root / "cpu0/cache/index3/size", "1024K\n"

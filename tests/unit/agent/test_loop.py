@@ -845,7 +845,7 @@ class AgentTest(unittest.TestCase):
         changes: list[str] = []
 
         def meddle() -> None:
-            changes.append("iat-nova.1: L3:0 is 0x3, we wrote 0xc")
+            changes.append("iat-nova.1: L3:0 is 0x3, the agent wrote 0xc")
             self.inventory.changed.set()
 
         def mend() -> None:
@@ -861,7 +861,7 @@ class AgentTest(unittest.TestCase):
         self.run_for(8.0, *planned, outside=Outside(changes=lambda: tuple(changes)))
         self.assertEqual({}, self.seen)
         self.assertEqual(self.before, self.after)
-        self.assertIn("we wrote 0xc", words_of.observing(self.status().status))
+        self.assertIn("the agent wrote 0xc", words_of.observing(self.status().status))
 
     def test_ddio_moved_by_another_hand(self) -> None:
         """Found by reading what we left there, put back once, and left alone from then on."""

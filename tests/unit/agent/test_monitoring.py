@@ -59,7 +59,7 @@ class FollowingTest(unittest.TestCase):
 
     def test_too_few(self) -> None:
         """Why nobody is monitored is told, and tried again after a pause."""
-        self.monitor.full = "9 tenants want an RMID each, 1 of 9 are left"
+        self.monitor.full = "9 tenants need an RMID each, but only 1 of 9 are free"
         self.following.follow(self.tenants, 1)
         self.assertEqual(_not_monitored(self.monitor.full), self.told())
         self.clock.now.return_value = 11.0

@@ -422,7 +422,7 @@ class TestHold(CliCase):
         """What cannot be is said at once, and nothing is written."""
         self.tell()
         for arguments, status, words in (
-            (("pc1", "--ways=10"), 1, "9 can be held"),
+            (("pc1", "--ways=10"), 1, "9 ways can be held"),
             (("nobody", "--ways=2"), 1, "there are pc1, vswitch, be1"),
             (("pc1", "--ways=0"), 2, "positive whole number"),
             (("pc1",), 2, "--ways"),

@@ -175,7 +175,7 @@ class Ours(MachineCase):
     def test_a_second_writer_is_refused(self):
         """Named, with the way out."""
         first, second = (self.owned() for _ in range(2))
-        with first.held(), raises(self, HardwareError, "end it first"), second.held():
+        with first.held(), raises(self, HardwareError, "end this process first"), second.held():
             self.fail("two writers")
 
     def test_owners(self):
@@ -245,7 +245,7 @@ class Restore(MachineCase):
             self.change_all(owned)
             status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
-        self.assertIn("end it first", err)
+        self.assertIn("end this process first", err)
 
 
 class WithoutConfiguration(MachineCase):
@@ -437,7 +437,7 @@ class SocketOffline(MachineCase):
         self.assertEqual({"INFO"}, {record.levelname for record in records})
         said = "\n".join(record.getMessage() for record in records)
         for what in ("IIO_LLC_WAYS of cache domain 1", "registers of CPUs 2-3"):
-            self.assertRegex(said, f"{what}: its CPUs are offline; it stays in")
+            self.assertRegex(said, f"{what}: its CPUs are offline; the setting stays in")
         status, out, err = self.run_it("restore")
         self.assertEqual((1, ""), (status, out))
         self.assertIn("IIO_LLC_WAYS of cache domain 1: its CPUs are offline", err)
@@ -684,7 +684,7 @@ class Restrained(MachineCase):
 
     def test_a_refusal_that_would_last(self):
         """What no time mends is not tried again."""
-        self.interlock.refused(LastingRefusal("this port does not take it"))
+        self.interlock.refused(LastingRefusal("this port does not keep the value"))
         self.clock.now_s += 1e6
         self.interlock.check()
         self.assertRegex(
@@ -788,7 +788,7 @@ class Restrained(MachineCase):
         self.tree.write("iat-nova.1/schemata", "L3:0=7f\n")
         self.look()
         self.assertIn(
-            "L3:0 is 0x7f, we wrote 0x3", text(self.interlock.reasons["conflicting-change"])
+            "L3:0 is 0x7f, the agent wrote 0x3", text(self.interlock.reasons["conflicting-change"])
         )
         self.assert_as_found()
 

@@ -175,7 +175,7 @@ class Binding(unittest.TestCase):
 
     def test_wrong_layout(self):
         """A table of classes laid out otherwise is refused."""
-        self.refused(Library(layout=L3caStrange), "pqos_l3ca is none of those known")
+        self.refused(Library(layout=L3caStrange), "pqos_l3ca has an unknown form")
 
     def test_wrong_cores(self):
         """A CPU's entry that is another one's is refused."""
@@ -229,7 +229,7 @@ class Binding(unittest.TestCase):
         """Refused when opened: nothing is guessed."""
         library = Library()
         library.limits = {n + 1: 100 for n in range(8)}
-        self.refused(library, "struct pqos_mba is none of those known")
+        self.refused(library, "struct pqos_mba has an unknown form")
 
     def test_no_library(self):
         """A host without libpqos is told what to install."""
@@ -412,7 +412,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(7, self.allocator.domains()[0].classes)
         self.apply(a=((0,), 0x3))
         self.assertEqual((2, 1), (self.registers.classes[0], self.registers.classes[3]))
-        with raises(self, HardwareError, "CPU 3 is in class 1"):
+        with raises(self, HardwareError, "put CPU 3 into class 1"):
             self.apply(a=((0, 3), 0x3))
 
     def test_a_bandwidth_limit_of_class_0(self):
@@ -549,7 +549,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         """While the kernel drives the registers through resctrl we do not."""
         (self.folder / "resctrl").mkdir()
         (self.folder / "resctrl/schemata").write_text("")
-        with raises(self, HardwareError, "behind the kernel's back; use resctrl"):
+        with raises(self, HardwareError, "the kernel would not notice; use resctrl"):
             self.allocator.domains()
 
     def test_foreign_changes(self):
@@ -730,7 +730,7 @@ class OsInterface(unittest.TestCase):
         """libpqos would fail with somebody else's group there, so we say it first."""
         for name in ("theirs", "COS2"):
             self.tree.mkdir(name)
-            with raises(self, HardwareError, f"{name}: .*wants every class; .*rmdir"):
+            with raises(self, HardwareError, f"{name}: .*needs every class; .*rmdir"):
                 self.make().apply(0, (ClassMask("a", (0,), WayMask(3)),))
             self.tree.rmdir(name)
         self.assertEqual([], self.opened)

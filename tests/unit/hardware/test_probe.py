@@ -535,7 +535,7 @@ class Choosing(HostCase):
     def test_perf_refused(self):
         """When perf cannot be used that stops the start, with the way out."""
         self.perf = HardwareError("Permission denied", "give the agent CAP_PERFMON")
-        with raises(self, HardwareError, "CAP_PERFMON; or set it to msr"):
+        with raises(self, HardwareError, "CAP_PERFMON; or set counters_interface = msr"):
             self.choose()
 
     def test_perf_refused_where_it_is_all_there_is(self):

@@ -95,7 +95,7 @@ class Ports(unittest.TestCase):
         """A snapshot that names it is refused: nothing is written there."""
         for options in ({"kind": 0}, {"vendor": 0x15B3}):
             self.tree.add(DISK, **options)
-            with raises(self, HardwareError, "names a root port, and this is none"):
+            with raises(self, HardwareError, "but this device is not a root port"):
                 self.ports.restore({DISK: 0x08})
             self.assertEqual(FOUND, self.tree.register(DISK))
 
@@ -167,10 +167,10 @@ class Ports(unittest.TestCase):
     def test_no_root_port(self):
         """An end point, another maker's port and an address that is not there are refused."""
         self.tree.add(PORT, kind=0)
-        with raises(self, HardwareError, "no PCIe root port"):
+        with raises(self, HardwareError, "not a PCIe root port"):
             self.ports.check()
         self.tree.add(PORT, vendor=0x1022)
-        with raises(self, HardwareError, "no PCIe root port"):
+        with raises(self, HardwareError, "not a PCIe root port"):
             self.ports.check()
         with raises(self, HardwareError, "0000:ff:00.0/config: No such file"):
             RootPorts(["0000:ff:00.0"], self.tree.root).check()
@@ -179,7 +179,7 @@ class Ports(unittest.TestCase):
         """Read back, and told."""
         with (
             mock.patch("os.pwrite"),
-            raises(self, HardwareError, "does not take it.*dca_off_ports"),
+            raises(self, HardwareError, "does not keep the value.*dca_off_ports"),
         ):
             self.ports.off()
 
@@ -297,8 +297,8 @@ class Wired(test_restore.MachineCase):
         self.pci.add(device, kind=0)
         self.pci.add("0000:3c:00.0", vendor=0x15B3)
         for saved, why in (
-            ({device: 8}, f"{device}: .*this is none; nothing was written"),
-            ({"0000:3c:00.0": 8}, "this is none"),
+            ({device: 8}, f"{device}: .*is not a root port; nothing was written"),
+            ({"0000:3c:00.0": 8}, "is not a root port"),
             ({PORT: 0x7F}, "expected one of 0, 8, 128, 136, found 127"),
             ({PORT: True}, "expected one of"),
             ({f"../{PORT}": 8}, "expected a PCI address"),

@@ -631,7 +631,7 @@ class ErrorTest(unittest.TestCase):
 
     def test_ddio_beyond_the_cache(self):
         """DDIO cannot have more ways than there are."""
-        with raises(self, LayoutError, "DDIO cannot have 12 ways, 11 of 11"):
+        with raises(self, LayoutError, "DDIO cannot have 12 ways, because only 11 of the 11"):
             layout.plan(SKYLAKE, 12, [], None, avoid=True)
 
     def test_no_way_left(self):
@@ -641,7 +641,7 @@ class ErrorTest(unittest.TestCase):
 
     def test_no_class_left(self):
         """A machine with the default class alone has none for tenants."""
-        with raises(self, LayoutError, "leave none to tenants"):
+        with raises(self, LayoutError, "leave no class for tenants"):
             layout.plan(build.domain(classes=1), 2, [want("a", 1)], None, avoid=True)
 
     def test_tenant_named_twice(self):

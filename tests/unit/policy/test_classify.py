@@ -103,7 +103,10 @@ class WhoTest(ClassifyCase):
         one = guest("a", attachments=(VF, tap), dedicated_cpus=(2,))
         two = guest("b", attachments=(VF, tap), dedicated_cpus=(), floating_cpus=(5,))
         tenants = self.tenants(facts(one, two, guest("c", dedicated_cpus=(3,))))
-        told = "0000:3b:02.1 is attached to {0} (instance-{0}) as well; detach it from one"
+        told = (
+            "0000:3b:02.1 is attached to {0} (instance-{0}) as well; detach the device from one "
+            "guest"
+        )
         self.assertEqual((told.format("b"),), texts(tenants["a"].warnings))
         self.assertEqual((f"b: {told.format('a')}",), texts(tenants["pool"].warnings))
         self.assertEqual((), texts(tenants["c"].warnings))
@@ -203,7 +206,7 @@ class CollisionTest(ClassifyCase):
         tenants = self.tenants(facts(be, pc))
         self.assertEqual(((2,), (3, 4)), (tenants["a"].cpus, tenants["b"].cpus))
         self.assertEqual(
-            ("CPU 3 is dedicated to b as well, which keeps it",), texts(tenants["a"].warnings)
+            ("CPU 3 is dedicated to b as well, and b keeps the CPU",), texts(tenants["a"].warnings)
         )
         self.assertEqual(("CPU 3 is dedicated to a as well",), texts(tenants["b"].warnings))
 
@@ -219,7 +222,7 @@ class CollisionTest(ClassifyCase):
         tenants = self.tenants(facts(guest(), floating))
         self.assertEqual((0, 1, 4, 5, 6, 7), tenants["pool"].cpus)
         self.assertEqual(
-            ("f may also run on CPUs 2-3, which are dedicated to others",),
+            ("f may also run on CPUs 2-3, which are dedicated to other tenants",),
             texts(tenants["pool"].warnings),
         )
         self.assertNotIn("host", tenants)
@@ -243,11 +246,11 @@ class CollisionTest(ClassifyCase):
         """A guest that cannot be placed is named and does not stop the others."""
         for name, unplaced, reason in (
             ("offline", guest("x", dedicated_cpus=(40,)), "CPUs 40 are offline"),
-            ("unknown", guest("x", dedicated_cpus=()), "no CPUs of it are known"),
+            ("unknown", guest("x", dedicated_cpus=()), "no CPUs of the guest are known"),
             (
                 "no shared left",
                 guest("x", dedicated_cpus=(), floating_cpus=(2, 3)),
-                "shared CPUs 2-3 are offline or belong to others",
+                "shared CPUs 2-3 of the guest are offline or belong to other tenants",
             ),
         ):
             with self.subTest(name):

@@ -93,7 +93,7 @@ class WarningsTest(unittest.TestCase):
         _, text = self.warnings(two)
         self.assertEqual(
             "over-committed: cache domain 0: 11 ways - 6 that DDIO may take - 1 of the pool leave "
-            "4 to be promised, but its guests are promised 5; Placement did not count b",
+            "4 for guarantees, but its guests are guaranteed 5 ways; Placement did not count b",
             text,
         )
 
@@ -103,7 +103,7 @@ class WarningsTest(unittest.TestCase):
                   for name, cpus in (("a", (2,)), ("b", (3,)))]  # fmt: skip
         (text,) = self.warnings(facts(*guests, host=TWO))
         self.assertIn("cache domain 0", text)
-        self.assertIn("4 are left in other cache domains", text)
+        self.assertIn("4 ways are left in other cache domains", text)
 
     def test_both_sockets(self):
         """When all are full the warnings say so."""
@@ -111,7 +111,7 @@ class WarningsTest(unittest.TestCase):
                   for name, cpus in (("a", (2,)), ("b", (9,)))]  # fmt: skip
         texts = self.warnings(facts(*guests, host=TWO))
         self.assertEqual(2, len(texts))
-        self.assertIn("none are left in the other", texts[1])
+        self.assertIn("no ways are left in other", texts[1])
 
     def test_a_guest_on_two_sockets(self):
         """It has its ways in each; Placement has counted them once."""
@@ -162,7 +162,7 @@ class WarningsTest(unittest.TestCase):
         (text,) = self.warnings(
             facts(unknown), 'flavors: {f: {"iat:priority": PC, "iat:llc_ways": 5}}'
         )
-        self.assertIn("promised 5", text)
+        self.assertIn("guaranteed 5 ways", text)
 
     def test_floating_guests_have_no_ways_of_their_own(self):
         """Their flavor's wish is the pool's matter and has its own warning."""

@@ -36,11 +36,11 @@ class TestApply(unittest.TestCase):
         self.assertEqual(WayRequest(1, 2, 8), bounds(held, "stack"))
 
     def test_what_does_not_fit(self):
-        """The text counts what the others keep."""
+        """The text counts what the other tenants keep."""
         text = self.refusal(Hold(UUID, "pc1", 10, 1.0))
         self.assertEqual(
-            "cache domain 0 has 11 ways for tenants; the others keep vswitch 1, be1 1: "
-            "9 can be held",
+            "cache domain 0 has 11 ways for tenants; the other tenants keep vswitch 1, be1 1: "
+            "9 ways can be held",
             text,
         )
 
@@ -70,7 +70,7 @@ class TestApply(unittest.TestCase):
         domain = dataclasses.replace(self.domains[0].domain, min_ways=2)
         domains = {0: dataclasses.replace(self.domains[0], domain=domain)}
         self.assertIn("masks of 2 ways", self.refusal(Hold(UUID, "pc1", 1, 1.0), domains))
-        self.assertIn("7 can be held", self.refusal(Hold(UUID, "pc1", 8, 1.0), domains))
+        self.assertIn("7 ways can be held", self.refusal(Hold(UUID, "pc1", 8, 1.0), domains))
 
     def test_where_tenants_share_anyway(self):
         """Promises and holds of others stay, and what the rest shares; the least of each cannot."""
@@ -80,15 +80,15 @@ class TestApply(unittest.TestCase):
         promised = dataclasses.replace(critical, id="p", name="p", ways=WayRequest(3, 3, 8, 3))
         crowd = {0: dataclasses.replace(inventory, tenants=(stack, critical, promised, *many))}
         self.assertEqual(
-            "cache domain 0 has 11 ways for tenants; the others keep p 3, 1 to share: "
-            "7 can be held",
+            "cache domain 0 has 11 ways for tenants; the other tenants keep p 3, 1 to share: "
+            "7 ways can be held",
             self.refusal(Hold(UUID, "pc1", 8, 1.0), crowd),
         )
         first = Hold(UUID, "pc1", 7, 1.0)
         held, refused = holds.apply(crowd, (first, Hold("stack", "vswitch", 1, 2.0)))
         self.assertEqual(7, bounds(held).min)
         (why,) = refused.values()
-        self.assertIn("pc1 7, p 3, 1 to share: none can be held before", text(why))
+        self.assertIn("pc1 7, p 3, 1 to share: no way can be held before", text(why))
 
     def test_both_domains_or_none(self):
         """A guest on two sockets has the ways in each, or in none."""
@@ -109,6 +109,6 @@ class TestApply(unittest.TestCase):
         layout = stories.layout(2)
         self.assertIsNone(holds.kept(tenant, layout))
         others = tuple(one for one in layout.groups if stories.PC not in one.tenants)
-        for mask, words in ((0x1E, "gives it 4"), (0x0E, "lets others fill")):
+        for mask, words in ((0x1E, "gives it 4"), (0x0E, "lets other tenants fill")):
             groups = (*others, Group((stories.PC,), WayMask(mask)))
             self.assertIn(words, text(holds.kept(tenant, Layout(layout.ddio, groups))))
