@@ -108,7 +108,7 @@ def table():
     rows = (
         (f"Mean of {scenarios} scenarios", "no agent", "iat-nova"),
         ("critical guests, performance (1: alone on the host)", *both("critical")),
-        ("scenarios in which they gain / lose over 1 %", "", gain_and_loss),
+        ("scenarios where these gain / lose over 1 %", "", gain_and_loss),
         ("best-effort guests, work (1: no agent)", *both("best-effort")),
         ("the same in the worst scenario", *both("best-effort-least")),
         ("agent, CPU time per second (16 tenants, 32 CPUs)", "0", time),
