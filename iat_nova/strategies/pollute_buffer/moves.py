@@ -21,9 +21,9 @@ from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
 from iat_nova.strategies.pollute_buffer.view import View
 
-WORTH = 0.006  # least expected gain for a trial; less is indistinguishable from chance
-SPARED = 0.05  # of an owner's cycles: if LLC hits save more, DDIO stays on at the port
-STREAMS = 0.4  # misses per reference; a critical tenant is confined only above
+WORTH = 0.006  # promise that a trial must exceed; less is indistinguishable from chance
+SPARED = 0.05  # share of a tenant's cycles; if LLC hits save more, DDIO stays on at its port
+STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 
 
 Promise = tuple[float, Move]

@@ -22,7 +22,7 @@ from iat_nova.model import (
 from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.room import Own
 
-BUFFER_WAYS = 2
+BUFFER_WAYS = 2  # ways of the buffer at first, and the step by which it grows
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

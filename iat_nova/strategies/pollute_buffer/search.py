@@ -12,8 +12,7 @@ from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.pollute_buffer.view import View
 
 FIRST_LOOKS = 2  # samples under the present plan before the first trial
-OBVIOUS = 0.05  # expected gain for which a single sample is enough
-REFERENCES = 3  # samples for minimum speeds per minute: critical tenants have few ways meanwhile
+OBVIOUS = 0.05  # promise at which a single sample before the trial is enough
 _MINUTE_S = 60.0
 
 

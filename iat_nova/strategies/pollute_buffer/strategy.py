@@ -34,11 +34,11 @@ from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 
-TRIAL_LOOKS = 3  # samples at most for one trial
+TRIAL_LOOKS = 3  # largest number of samples of a trial
 PAYS = 0.008  # mean gain of all samples of a trial at which a move is kept
 PAYS_AT_ONCE = 0.03  # mean gain at which a move is kept before the last sample
-FAILS_AT_ONCE = -0.005
-SHORT_S = 5.0  # a shorter load ends before the trials for the load have paid
+FAILS_AT_ONCE = -0.005  # mean gain at or below which a move is undone before the last sample
+SHORT_S = 5.0  # seconds; a shorter load ends before trials pay, and the next one must last first
 
 
 class PolluteBuffer:

@@ -12,8 +12,8 @@ from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
 
-SUFFERS = 0.05  # largest loss of speed of a tenant in a smaller buffer, or without DDIO
-LENT = 0.02  # largest loss of speed of a lender, except in the first sample
+SUFFERS = 0.05  # largest loss of speed in a buffer of one way, or with DDIO off at the port
+LENT = 0.02  # largest loss of speed of a lender; SUFFERS in the first sample
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,12 +11,12 @@ from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
 
-CHANGED = 0.10  # relative; a larger and unusual deviation is a changed load
-USUAL = 2.5  # times the usual largest deviation
-LEARNT = 8  # samples at rest for the usual deviation and the mean
+CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
+USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
+LEARNT = 8  # samples at rest in the usual deviation and in the means
 SETTLING = 2  # samples at rest that replace those of trials
-UNSETTLED = 0.30  # relative; a larger deviation while settling is a changed load
-SURE = 2  # consecutive samples
+UNSETTLED = 0.30  # relative deviation; during the first SETTLING samples, instead of CHANGED
+SURE = 2  # deviating samples in a row at which the load has changed
 
 
 def watch(state: State, now: Now) -> tuple[State, Message | None]:
