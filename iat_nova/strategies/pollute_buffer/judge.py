@@ -10,7 +10,7 @@ from iat_nova.model import DomainInventory, Priority, Rates, Sample, Tenant
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
 MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, two misses at a time
-ASLEEP_CYCLES_PER_S = 1e7  # cycles per CPU; a tenant with fewer is asleep and not judged
+ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
 OTHER_LOAD = 0.25  # relative change of references per instruction; above, the load is another
 MATTERS = 0.005  # share of cycles stalled by misses; below, misses and references do not matter

@@ -38,7 +38,7 @@ TRIAL_LOOKS = 3  # largest number of samples of a trial
 PAYS = 0.008  # mean gain of all samples of a trial at which a move is kept
 PAYS_AT_ONCE = 0.03  # mean gain at which a move is kept before the last sample
 FAILS_AT_ONCE = -0.005  # mean gain at or below which a move is undone before the last sample
-SHORT_S = 5.0  # seconds; a shorter load ends before trials pay, and the next one must last first
+SHORT_S = 5.0  # after a shorter load the next must last so long, in seconds, before a trial
 
 
 class PolluteBuffer:

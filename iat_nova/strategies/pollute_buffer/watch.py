@@ -14,7 +14,7 @@ from iat_nova.strategies.pollute_buffer.state import State
 CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
 USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
 LEARNT = 8  # samples at rest in the usual deviation and in the means
-SETTLING = 2  # samples at rest that replace those of trials
+SETTLING = 2  # first samples at rest; they replace the readings of trials
 UNSETTLED = 0.30  # relative deviation; during the first SETTLING samples, instead of CHANGED
 SURE = 2  # deviating samples in a row at which the load has changed
 
