@@ -95,7 +95,7 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
             Finding(
                 one.role,
                 Level.CHOSEN,
-                message("interface-chosen", chosen=one.chosen, cause=as_message(one.why)),
+                message("interface-chosen", chosen=one.chosen, cause=one.why),
             )
             for one in machine.choices
         ]

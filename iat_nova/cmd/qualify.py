@@ -277,7 +277,7 @@ def summary(data: Mapping[str, Any], width: int) -> str:
 
 
 def _reason(test: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return by what tests are alike: their verdict, and what is said of it."""
+    """Return the key that equal outcomes share: verdict, code, values and meaning."""
     return tuple(test[key] for key in ("verdict", "code", "values", "means_code"))
 
 

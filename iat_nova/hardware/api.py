@@ -92,7 +92,7 @@ class DomainCounts(NamedTuple):
 
 
 class L2Counts(NamedTuple):
-    """Loads of one CPU that reached its L2, since some fixed moment."""
+    """L2 hits and misses of one CPU's loads since a fixed moment."""
 
     hits: int
     misses: int

@@ -28,7 +28,6 @@ from iat_nova.hardware.resctrl_fs import PREFIX, Limits, ResctrlFs
 from iat_nova.hardware.sockets import TABLE, Sockets
 from iat_nova.hardware.topology import Topology
 from iat_nova.model import CacheDomain, Message, message
-from iat_nova.model.message import as_message
 
 _OF_GROUPS = ("group-of-libvirt", "group-of-other")
 """Codes of findings about a control group, named by their value `group`."""
@@ -148,8 +147,7 @@ def reasons(found: Iterable[Finding], level: Level) -> tuple[Message, ...]:
 
 def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) -> Finding:
     """Return a finding from an error."""
-    remedy = None if error.remedy is None else as_message(error.remedy)
-    return Finding(subject, level, as_message(error.state), remedy)
+    return Finding(subject, level, error.state, error.remedy)
 
 
 def _cpu(host: Host) -> list[Finding]:
@@ -215,22 +213,22 @@ def _no_resctrl(host: Host) -> Finding:
     if "resctrl" in text_of(host.roots.proc / "filesystems").split():
         state = message("resctrl-not-mounted")
         remedy = message("mount-resctrl", path=str(host.roots.resctrl))
-    elif "cat_l3" in flags(host):
+    elif "cat_l3" in _flags(host):
         state = message("resctrl-not-in-kernel")
         remedy = message("boot-with", parameter="rdt=l3cat")
     else:
-        return Finding("resctrl", Level.MISSING, *no_cat(host))
+        return Finding("resctrl", Level.MISSING, *_no_cat(host))
     return Finding("resctrl", Level.MISSING, state, remedy)
 
 
-def no_cat(host: Host) -> tuple[Message, Message]:
+def _no_cat(host: Host) -> tuple[Message, Message]:
     """Return why the CPU has no cache allocation, and the remedy."""
-    if "hypervisor" in flags(host):
+    if "hypervisor" in _flags(host):
         return message("no-cat-virtual-machine"), message("use-compute-host")
     return message("no-cat"), message("use-other-cpu")
 
 
-def flags(host: Host) -> frozenset[str]:
+def _flags(host: Host) -> frozenset[str]:
     """Return the words of /proc/cpuinfo, of which the flags are a part."""
     return frozenset(text_of(host.roots.proc / "cpuinfo").split())
 
@@ -241,9 +239,9 @@ def without_cat(host: Host) -> HardwareError | None:
     None where the CPU or the kernel offers cache allocation. A Haswell server that was booted
     without rdt=l3cat counts as a host without, because its kernel shows no flag.
     """
-    if (host.roots.resctrl / "schemata").exists() or "cat_l3" in flags(host):
+    if (host.roots.resctrl / "schemata").exists() or "cat_l3" in _flags(host):
         return None
-    return HardwareError(*no_cat(host))
+    return HardwareError(*_no_cat(host))
 
 
 def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:

@@ -39,7 +39,7 @@ class PastDecision:
 
 
 class Trace:
-    """What happened lately in one domain; each look reads only what is new."""
+    """The latest decisions of one cache domain; each refresh reads only new iterations."""
 
     def __init__(self, domain: int) -> None:
         self.domain = domain
@@ -173,7 +173,7 @@ def _bar(value: float | None, highest: float) -> str:
 
 
 def _header(seen: View, screen: Screen) -> list[str]:
-    """Who, how, how old; and below it what is wrong or held."""
+    """Return host, mode and age of the data, then problems, pause and holds."""
     age = f"data {times.duration(seen.now.age_s)} old" if seen.now else "no data"
     left = f" iat-nova   {escape.plain(seen.hostname)}   {view.mode(seen)}   {age}"
     if screen.past_s is not None:
@@ -254,7 +254,7 @@ def _curves(trace: Trace, screen: Screen) -> list[str]:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Column:
-    """A column of figures: its heading, its width, and what a tenant has in it."""
+    """A column of the table of tenants: heading, width, and the figure of a tenant."""
 
     heading: str
     width: int

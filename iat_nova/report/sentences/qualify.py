@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The sentences of `iat-nova qualify`: what was measured, what it means, and what to do."""
+"""The sentences of `iat-nova qualify`: measurement, meaning and remedy."""
 
 from collections.abc import Mapping
 

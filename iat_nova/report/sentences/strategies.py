@@ -65,8 +65,8 @@ SENTENCES: Mapping[str, str] = {
     "threshold-port-dca": "with DDIO off at its root port {share:share}",
     "threshold-port-dca-saves": "that is tried where the LLC's hits save the owner less than "
     "{share:share}",
-    "threshold-smaller-buffer": "in a smaller buffer nobody may lose {share:share}, by lending "
-    "{lent:share}",
+    "threshold-smaller-buffer": "in a buffer of one way no tenant may lose {share:share}, by "
+    "lending {lent:share}",
     "threshold-tried": "tried after {samples} samples, after one where {gain:gain0} may be gained",
     "threshold-undone-at-once": "undone at once at {gain:gain1}",
     # the state machine of iat, by transition
