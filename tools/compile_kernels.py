@@ -7,7 +7,7 @@ import sys
 
 from numba.core.event import Event, Listener, install_listener
 
-from iat_nova.sim import warm
+from iat_nova.experiments.sim import warm
 
 
 class _Progress(Listener):

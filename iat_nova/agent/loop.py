@@ -29,7 +29,6 @@ from iat_nova.common.untrusted import worded
 from iat_nova.enforcement.ddio_check import DdioCheck
 from iat_nova.enforcement.enforcer import Effective
 from iat_nova.hardware.api import DomainOffline, HardwareError
-from iat_nova.layout.plan import LayoutError
 from iat_nova.model import (
     CacheDomain,
     Decision,
@@ -42,6 +41,7 @@ from iat_nova.model.message import Message, as_message, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
 from iat_nova.strategies.api import decide
+from iat_nova.strategies.layout.plan import LayoutError
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
 LEAST_SAMPLE_S = 0.05  # rates over a shorter time are noise, even if events wake the loop

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Optional parts, found by name: entry points whose package is installed.
 
-A packager may leave `iat_nova.sim`, `iat_nova.bench` and `iat_nova.plant` out of the package for
-compute hosts. The metadata of the installed project still names them then.
+A packager may leave `iat_nova.experiments.sim`, `iat_nova.experiments.bench` and
+`iat_nova.experiments.plant` out of the package for compute hosts. The metadata of the installed
+project still names them then.
 """
 
 from __future__ import annotations

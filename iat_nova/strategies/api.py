@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from iat_nova.layout import check
 from iat_nova.model import Action, Change, Decision, DomainInventory, Layout, Message, Sample, Step
 from iat_nova.model.message import MOST_DEPTH
+from iat_nova.strategies.layout import check
 
 Rule = tuple[int, str, str]
 """A numbered rule by which a strategy goes from one of its phases to another."""
@@ -63,7 +63,8 @@ MOST = (1 << 63) - 1
 def check_decision(decision: object, domain: int) -> None:
     """Raise `TypeError` or `ValueError` unless the decision can be recorded and shown.
 
-    A strategy may be third-party code. The layout is checked elsewhere (`iat_nova.layout.check`).
+    A strategy may be third-party code. The layout is checked elsewhere
+    (`iat_nova.strategies.layout.check`).
     """
     if not isinstance(decision, Decision):
         raise TypeError(f"its step returned {type(decision).__name__}, expected a Decision")

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     Allocation,
     CacheDomain,
@@ -22,6 +21,7 @@ from iat_nova.model import (
     Sample,
     WayMask,
 )
+from iat_nova.strategies.layout.open_ways import open_ways
 
 NAME = "unmanaged"
 DDIO_DEFAULT = 2  # ways; the hardware's default, if DDIO's mask cannot be read

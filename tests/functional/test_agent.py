@@ -322,7 +322,7 @@ from iat_nova import conf
 from iat_nova.agent import wiring
 from iat_nova.agent.ownership import Ownership
 from iat_nova.hardware.machine import Machine
-from iat_nova.bench import fake
+from iat_nova.experiments.bench import fake
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware import events
 from iat_nova.hardware.perf import PerfCounters

@@ -6,12 +6,12 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.sim import compare, parallel, sources
-from iat_nova.sim.figures import runner
-from iat_nova.sim.reader import read_scenario
+from iat_nova.experiments.sim import compare, parallel, sources
+from iat_nova.experiments.sim.figures import runner
+from iat_nova.experiments.sim.reader import read_scenario
 from tests.functional.test_compare import TEXT
-from tests.unit.sim import in_process
-from tests.unit.sim.test_figures import FIGURE
+from tests.unit.experiments.sim import in_process
+from tests.unit.experiments.sim.test_figures import FIGURE
 
 try:
     import distributed

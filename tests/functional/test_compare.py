@@ -7,13 +7,13 @@ import tempfile
 import threading
 import unittest
 
+from iat_nova.experiments.sim import compare, compare_chart
+from iat_nova.experiments.sim.reader import load_scenario, read_scenario
+from iat_nova.experiments.sim.run import workload_result
+from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
 from iat_nova.model import Priority
-from iat_nova.sim import compare, compare_chart
-from iat_nova.sim.reader import load_scenario, read_scenario
-from iat_nova.sim.run import workload_result
-from iat_nova.sim.server import EmulatedServer
-from iat_nova.sim.workload_metrics import WorkloadMetrics
-from tests.unit.sim import scenes
+from tests.unit.experiments.sim import scenes
 
 # A PC guest whose working set is larger than its ways, and a BE guest that streams beside it.
 TEXT = """\

@@ -14,7 +14,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 # Prints where it ran and how many kernels it had to compile; numba has some of its own.
 _SCRIPT = """
 from numba.core.event import RecordingListener, install_listener
-from iat_nova.sim import lcg
+from iat_nova.experiments.sim import lcg
 recorded = RecordingListener()
 with install_listener("numba:compile", recorded):
     lcg.number(lcg.following(5))

@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from iat_nova.sim import parallel
+from iat_nova.experiments.sim import parallel
 
 
 def _twice(number):

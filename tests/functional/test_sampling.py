@@ -10,10 +10,10 @@ import os
 import threading
 import unittest
 
-from iat_nova.sim import cache
-from iat_nova.sim.reader import load_scenario
-from iat_nova.sim.scenario import shipped
-from iat_nova.sim.server import EmulatedServer
+from iat_nova.experiments.sim import cache
+from iat_nova.experiments.sim.reader import load_scenario
+from iat_nova.experiments.sim.scenario import shipped
+from iat_nova.experiments.sim.server import EmulatedServer
 
 # So much of each scenario is simulated, evenly over its length, so that all its events happen.
 SIMULATED_S = 0.06

@@ -4,9 +4,9 @@
 import dataclasses
 import unittest
 
+from iat_nova.experiments.sim.reader import load_scenario
+from iat_nova.experiments.sim.run import run
 from iat_nova.model import Priority
-from iat_nova.sim.reader import load_scenario
-from iat_nova.sim.run import run
 
 
 class TestMoreTenantsThanWays(unittest.TestCase):

@@ -12,7 +12,7 @@ import tempfile
 import time
 import unittest
 
-from iat_nova.sim import _compile
+from iat_nova.experiments.sim import _compile
 from iat_nova.store import heartbeat
 
 BIN = pathlib.Path(sys.executable).parent

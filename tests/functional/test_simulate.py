@@ -9,12 +9,12 @@ import pathlib
 import tempfile
 from unittest import mock
 
-from iat_nova.sim import parallel
-from iat_nova.sim.figures import catalogue
-from iat_nova.sim.figures.api import Finding
+from iat_nova.experiments.sim import parallel
+from iat_nova.experiments.sim.figures import catalogue
+from iat_nova.experiments.sim.figures.api import Finding
 from tests.unit.cmd.test_cli import CliCase
-from tests.unit.sim import in_process
-from tests.unit.sim.test_figures import FIGURE
+from tests.unit.experiments.sim import in_process
+from tests.unit.experiments.sim.test_figures import FIGURE
 
 # One guest, whose packets leave within the step in which they came.
 TEXT = """\
@@ -77,7 +77,7 @@ class TestSimulateRun(CliCase):
     def test_compiling_is_announced(self):
         """Half a minute of silence looks like a program that is not responding."""
         for cold in (True, False):
-            with mock.patch("iat_nova.sim._compile.is_cold", return_value=cold):
+            with mock.patch("iat_nova.experiments.sim._compile.is_cold", return_value=cold):
                 self.simulate()
             self.assertEqual(cold, "compiling the emulated server" in self.err)
 
@@ -257,7 +257,7 @@ class TestSimulateCompare(CliCase):
         names = ["pollute-buffer", "pollute-buffer without ddio-ways"]
         self.assertEqual(names, [row["strategy"] for row in json.loads(first)])
         self.assertIn("random-3-001 (1 of 1): ", err)
-        with mock.patch("iat_nova.sim.compare._run", side_effect=AssertionError):
+        with mock.patch("iat_nova.experiments.sim.compare._run", side_effect=AssertionError):
             self.assertEqual((0, first), self.run_it(*drawn, *asked)[:2])
             path = self.folder / "hosts" / "random-3-001.yaml"
             self.assertEqual((0, first), self.run_it(*drawn[:2], str(path), *asked)[:2])

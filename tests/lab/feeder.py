@@ -13,10 +13,10 @@ import struct
 import sys
 import threading
 
+from iat_nova.experiments.sim.machine import GOLD_6140
+from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.model import WayMask
-from iat_nova.sim.machine import GOLD_6140
-from iat_nova.sim.server import EmulatedServer
 
 CLOCK = "clock"
 WISH, REACHED = 0, 8  # offsets in bytes

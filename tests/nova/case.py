@@ -96,7 +96,9 @@ class GuestCase(unittest.TestCase):
         if (why := why_not()) is not None:
             raise unittest.SkipTest(why)
         # However long compiling takes here, it is not counted as the agent's time.
-        subprocess.run([sys.executable, "-m", "iat_nova.sim.warm"], check=True, capture_output=True)
+        subprocess.run(
+            [sys.executable, "-m", "iat_nova.experiments.sim.warm"], check=True, capture_output=True
+        )
         cls.cloud = Cloud()
         cls.addClassCleanup(cls.cloud.close)
         cls.cloud.start()

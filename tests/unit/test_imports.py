@@ -28,8 +28,8 @@ PLANTED = (
     ("hardware.resctrl", "iat_nova.enforcement.snapshot"),  # downwards only
     ("report.words", "iat_nova.agent.journal"),
     ("store.writer", "iat_nova.report.words"),
-    ("agent.wiring", "iat_nova.sim.server"),  # a host may do without
-    ("cmd.main", "iat_nova.bench.loop"),
+    ("agent.wiring", "iat_nova.experiments.sim.server"),  # a host may do without
+    ("cmd.main", "iat_nova.experiments.bench.loop"),
     ("nova.validators", "yaml"),  # loaded by nova-api
     ("nova.spool", "iat_nova.model"),
     ("common.files", "iat_nova.model"),

@@ -30,14 +30,14 @@ from iat_nova.common import readers
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.conf import LOCK
 from iat_nova.enforcement import snapshot_file
+from iat_nova.experiments.sim.reader import load_scenario
+from iat_nova.experiments.sim.scenario import SHIPPED, ScenarioError
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.shape import INDEX, mapping, text
 from iat_nova.inventory.spool import Spool, SpoolError
 from iat_nova.model import Hold, Pause
 from iat_nova.policy import PolicyError, trials
 from iat_nova.policy.render import render
-from iat_nova.sim.reader import load_scenario
-from iat_nova.sim.scenario import SHIPPED, ScenarioError
 from iat_nova.store.heartbeat import State, look, only_agent
 from iat_nova.store.records import RecordError
 from iat_nova.store.requests import Holds, PauseFile
@@ -477,15 +477,15 @@ class TestNoOtherReader(unittest.TestCase):
         "qualify/programs.py": "what a program that we start writes into a file of ours",
         "qualify/record.py": "a file of the package",
         "report/metrics.py": "a file of the package",
-        "sim/bound.py": "what the simulator has kept",
-        "sim/checked.py": "a file of the package",
-        "sim/figures/claims.py": "a file of the package",
-        "sim/figures/definition.py": "a file of the package",
-        "sim/figures/pages.py": "what the simulator has written",
-        "sim/kept_runs.py": "what the simulator has kept",
-        "sim/machine.py": "a file of the package",
-        "sim/store.py": "what the simulator has kept",
-        "sim/workloads/profiles.py": "a file of the package",
+        "experiments/sim/bound.py": "what the simulator has kept",
+        "experiments/sim/checked.py": "a file of the package",
+        "experiments/sim/figures/claims.py": "a file of the package",
+        "experiments/sim/figures/definition.py": "a file of the package",
+        "experiments/sim/figures/pages.py": "what the simulator has written",
+        "experiments/sim/kept_runs.py": "what the simulator has kept",
+        "experiments/sim/machine.py": "a file of the package",
+        "experiments/sim/store.py": "what the simulator has kept",
+        "experiments/sim/workloads/profiles.py": "a file of the package",
         "store/records.py": "the history, whose records have limits of their own",
     }
 

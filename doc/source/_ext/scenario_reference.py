@@ -9,14 +9,14 @@ from typing import Any
 
 from policy_reference import plain
 
+from iat_nova.experiments.sim import load_reader
+from iat_nova.experiments.sim.checked import RATES, SCHEMA
+from iat_nova.experiments.sim.machine import MACHINES, Choice, Io
+from iat_nova.experiments.sim.workloads.profiles import PROFILES
 from iat_nova.model import AttachmentKind
 from iat_nova.policy.schema import Schema
 from iat_nova.policy.validate import allowed
 from iat_nova.report import sentences
-from iat_nova.sim import load_reader
-from iat_nova.sim.checked import RATES, SCHEMA
-from iat_nova.sim.machine import MACHINES, Choice, Io
-from iat_nova.sim.workloads.profiles import PROFILES
 from iat_nova.strategies import registry as strategies
 
 NAMES: Mapping[str, Iterable[str]] = {

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
 from iat_nova.strategies.a4.state import Kind, Label, Zones
 from iat_nova.strategies.a4.thresholds import LEAST_WAYS
+from iat_nova.strategies.layout.open_ways import open_ways
 
 INCLUSIVE_WAYS = 2  # the lowest ways: only these can hold lines that private caches hold, too
 DDIO_DEFAULT = 2  # ways, if DDIO's mask cannot be read

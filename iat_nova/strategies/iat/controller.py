@@ -12,8 +12,6 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping
 from typing import ClassVar
 
-from iat_nova.layout import lend
-from iat_nova.layout import plan as layout
 from iat_nova.model import (
     DDIO,
     Action,
@@ -36,6 +34,8 @@ from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.realloc import View
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.layout import lend
+from iat_nova.strategies.layout import plan as layout
 
 _MINUTE_S = 60.0
 _EXCEPTIONS: Mapping[int, str] = {

@@ -7,10 +7,10 @@ import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from iat_nova.layout import fair
 from iat_nova.model import DDIO, Priority, Sample
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import Backoff, Grant, Member
+from iat_nova.strategies.layout import fair
 
 
 class Candidate(NamedTuple):

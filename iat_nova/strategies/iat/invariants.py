@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from iat_nova.layout import line
 from iat_nova.model import DDIO, Group, Layout
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.layout import line
 
 
 class InvariantError(RuntimeError):

@@ -7,7 +7,6 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Set
 
-from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     UNLIMITED,
     DomainInventory,
@@ -16,6 +15,7 @@ from iat_nova.model import (
     TenantKind,
     message,
 )
+from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan

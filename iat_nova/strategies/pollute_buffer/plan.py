@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Hashable
 
-from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     UNLIMITED,
     Allocation,
@@ -19,6 +18,7 @@ from iat_nova.model import (
     Tenant,
     WayMask,
 )
+from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.room import Own
 

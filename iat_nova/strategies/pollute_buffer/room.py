@@ -16,8 +16,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import CacheDomain, DomainInventory, Priority, Tenant, TenantKind, WayMask
+from iat_nova.strategies.layout.open_ways import open_ways
 
 SHARED_LEAST = 2  # shared ways besides DDIO's that always remain
 CLASSES_SHARED = 2  # classes of service for the shared ways and the pollute buffer

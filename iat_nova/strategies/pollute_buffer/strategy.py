@@ -6,7 +6,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection
 
-from iat_nova.layout.open_ways import open_ways
 from iat_nova.model import (
     Action,
     Decision,
@@ -18,6 +17,7 @@ from iat_nova.model import (
     Step,
     message,
 )
+from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.pollute_buffer import (
     arrivals,
     floors,

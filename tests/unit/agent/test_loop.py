@@ -20,10 +20,9 @@ from iat_nova.agent.loop import Agent, ThreadDied
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.watchdog import Watchdog
-from iat_nova.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.enforcement.enforcer import Enforcer
+from iat_nova.experiments.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, DomainOffline, HardwareError
-from iat_nova.layout.plan import LayoutError
 from iat_nova.model import (
     Action,
     Allocation,
@@ -54,6 +53,7 @@ from iat_nova.store.replay import Replay
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.layout.plan import LayoutError
 from iat_nova.strategies.registry import StrategyError
 from tests import said
 from tests.unit.build import Clock, tenant

@@ -10,9 +10,9 @@ from iat_nova import conf
 from iat_nova.agent import policy_file, wiring
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
-from iat_nova.bench import fake
-from iat_nova.bench.steady import SteadyInventory
 from iat_nova.common.clock import SystemClock
+from iat_nova.experiments.bench import fake
+from iat_nova.experiments.bench.steady import SteadyInventory
 from iat_nova.hardware.machine import Machine
 from iat_nova.hardware.resctrl import Resctrl
 from iat_nova.model import WayMask, verbatim

@@ -5,8 +5,8 @@ import dataclasses
 import random
 import unittest
 
-from iat_nova.bench.fake import SKYLAKE
 from iat_nova.enforcement.ddio_check import DWELL_S, DdioCheck
+from iat_nova.experiments.bench.fake import SKYLAKE
 from iat_nova.model import (
     DomainInventory,
     Parameters,

@@ -4,9 +4,9 @@
 import dataclasses
 import unittest
 
-from iat_nova.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.enforcement.enforcer import Enforcer, ForeignHand
 from iat_nova.enforcement.snapshot import Restored, SnapshotError
+from iat_nova.experiments.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.hardware.api import DEFAULT_CLASS, DomainOffline, HardwareError
 from iat_nova.model import (
     BandwidthControl,

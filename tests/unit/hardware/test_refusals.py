@@ -7,8 +7,8 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from iat_nova.bench.fake import SKYLAKE
 from iat_nova.enforcement import snapshot as snapshot
+from iat_nova.experiments.bench.fake import SKYLAKE
 from iat_nova.hardware import cha, events, limits, perf_event
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cha_msr import ChaMsr

@@ -5,7 +5,7 @@ import dataclasses
 import random
 import unittest
 
-from iat_nova.bench import fake
+from iat_nova.experiments.bench import fake
 from iat_nova.model import BandwidthControl, message
 from iat_nova.qualify import bandwidth, ddio, mask, slices, write_time
 from iat_nova.qualify.api import Bench, Verdict

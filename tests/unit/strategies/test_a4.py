@@ -6,7 +6,7 @@ import itertools
 import random
 import unittest
 
-from iat_nova.layout.check import check
+from iat_nova.experiments.plant import loop
 from iat_nova.model import (
     CacheDomain,
     DcaPort,
@@ -21,7 +21,6 @@ from iat_nova.model import (
     WayMask,
     message,
 )
-from iat_nova.plant import loop
 from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import A4, detection, layout, zones
@@ -37,6 +36,7 @@ from iat_nova.strategies.a4.state import (
     State,
     Zones,
 )
+from iat_nova.strategies.layout.check import check
 from tests import said
 from tests.unit import build
 

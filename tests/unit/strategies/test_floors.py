@@ -8,13 +8,13 @@ import random
 import unittest
 from unittest import mock
 
+from iat_nova.experiments.plant.curves import Curve, Piece
+from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
     Priority,
     WayRequest,
     message,
 )
-from iat_nova.plant.curves import Curve, Piece
-from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.strategies.pollute_buffer import floors, judge, plan, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
 from iat_nova.strategies.pollute_buffer.state import State

@@ -7,7 +7,9 @@ import random
 import unittest
 from collections.abc import Callable
 
-from iat_nova.layout.check import check
+from iat_nova.experiments.plant import loop
+from iat_nova.experiments.plant.curves import Curve, Inbound, Load, Piece
+from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
     Action,
     BandwidthControl,
@@ -27,11 +29,9 @@ from iat_nova.model import (
     WayRequest,
     message,
 )
-from iat_nova.plant import loop
-from iat_nova.plant.curves import Curve, Inbound, Load, Piece
-from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.store import records
 from iat_nova.strategies import registry
+from iat_nova.strategies.layout.check import check
 from iat_nova.strategies.pollute_buffer import (
     PolluteBuffer,
     judge,

@@ -5,7 +5,6 @@ import dataclasses
 import random
 import unittest
 
-from iat_nova.layout import check
 from iat_nova.model import (
     CacheDomain,
     Decision,
@@ -20,6 +19,7 @@ from iat_nova.model import (
 )
 from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import layout
+from iat_nova.strategies.layout import check
 from tests.unit.build import tenant
 
 UNCONFINED = WayMask(0)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies on many hosts: regret, starved tenants, and mask changes at rest."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import multiprocessing
+import os
+import statistics
+from collections.abc import Callable, Sequence
+
+from iat_nova.experiments.plant.loop import REST_S, SEED, Course, Lost, losses, quantile
+from iat_nova.model import Parameters
+from iat_nova.strategies import ablation
+from iat_nova.strategies import registry as strategies
+from iat_nova.strategies.api import Strategy
+
+HOSTS = 200
+NOISE = 0.01
+
+Progress = Callable[[int, int], None]
+"""Called with how many hosts are done of how many."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """Result of a strategy over all hosts and phases.
+
+    `regret_mean`, `regret_p90`: lost share of the best static partition's utility, 0..1. Negative
+    values mean that overlapping masks do better than any partition. `starved`: share of phases at
+    whose end a performance-critical tenant, or the stack, is slow for lack of ways while idle ways
+    or ways of best-effort tenants could help (`loop.starved`). `changes_per_minute`: decisions that
+    moved masks, long after the last change of load.
+    """
+
+    strategy: str
+    noise: float
+    regret_mean: float
+    regret_p90: float
+    starved: float
+    changes_per_minute: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Job:
+    number: int
+    seed: int
+    strategies: tuple[str, ...]
+    noise: float
+
+
+def rows(
+    names: Sequence[str],
+    hosts: int = HOSTS,
+    noise: float = NOISE,
+    *,
+    seed: int = SEED,
+    jobs: int | None = None,
+    progress: Progress = lambda done, total: None,
+) -> list[Row]:
+    """Run strategies, or ablations of the default strategy, on hosts drawn with `seed`.
+
+    `noise`: relative standard deviation of the counters. `jobs`: number of processes. Raises
+    `StrategyError` for an unknown strategy.
+    """
+    for name in names:
+        _make(name)
+    asked = [_Job(number, seed, tuple(names), noise) for number in range(hosts)]
+    found: dict[str, list[Lost]] = {name: [] for name in names}
+    processes = min(jobs or os.cpu_count() or 1, hosts)
+    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+        for done, lost in enumerate(pool.imap_unordered(_run, asked), 1):
+            for name, mine in lost.items():
+                found[name] += mine
+            progress(done, hosts)
+    return [_row(name, noise, found[name]) for name in names]
+
+
+def _run(job: _Job) -> dict[str, list[Lost]]:
+    course = Course.of(job.number, job.seed)
+    return {
+        name: losses(course, functools.partial(_make, name), job.noise) for name in job.strategies
+    }
+
+
+def _make(label: str) -> Strategy:
+    name, options = ablation.resolve(label)
+    return strategies.make(name, Parameters(), options)
+
+
+def _row(name: str, noise: float, found: Sequence[Lost]) -> Row:
+    regrets = [lost.regret for lost in found]
+    return Row(
+        strategy=name,
+        noise=noise,
+        regret_mean=statistics.fmean(regrets),
+        regret_p90=quantile(regrets, 0.9),
+        starved=statistics.fmean(lost.starved for lost in found),
+        changes_per_minute=statistics.fmean(lost.changes for lost in found) * 60 / REST_S,
+    )

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a scenario to the arrays of the engine: threads, cards with their traffic, disks."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from iat_nova.experiments.sim import clients, nic, nvme
+from iat_nova.experiments.sim.machine import LINE_BYTES, Io
+from iat_nova.experiments.sim.network import Network
+from iat_nova.experiments.sim.scenario import DiskSpec, Scenario, Workload
+from iat_nova.experiments.sim.space import Space
+from iat_nova.experiments.sim.workloads import locality
+from iat_nova.experiments.sim.workloads import threads as th
+from iat_nova.experiments.sim.workloads.profiles import Form, Profile
+
+Rows = Mapping[str, Sequence[int]]
+"""The rows of an array that belong to a workload or a traffic, by name."""
+
+# Each thread's own memory has a separate stretch of the address space, with room to grow.
+STRETCH_BYTES = 256 << 20
+_KINDS = {
+    Form.MEMORY: th.MEMORY_BOUND,
+    Form.NETWORK: th.POLLER,
+    Form.SWITCH: th.POLLER,
+    Form.PIPELINE: th.POLLER,
+    Form.STORAGE: th.STORAGE,
+}
+
+
+def threads(scenario: Scenario, space: Space, network: Network) -> tuple[th.Threads, Rows]:
+    """Return all threads, and each workload's threads in the order of the workload's CPUs."""
+    rows: dict[str, list[int]] = {}
+    ints: list[list[int]] = []
+    floats: list[list[float]] = []
+    overlaps: list[tuple[float, ...]] = []
+    inputs: list[tuple[int, int, int]] = []
+    for workload in scenario.workloads:
+        rows[workload.name] = []
+        stages = [one for one in (workload.profile, workload.profile.then) if one]
+        for (lane, cpu), (stage, profile) in itertools.product(
+            enumerate(workload.cpus), enumerate(stages)
+        ):
+            rows[workload.name].append(len(ints))
+            mine = network.inputs(workload, lane, stage)
+            row = _thread_ints(workload, cpu, space, scenario.sampling)
+            row[th.POOL] = network.pool_of(workload)
+            row[th.INPUTS], row[th.INPUTS_COUNT] = len(inputs), len(mine)
+            ints.append(row)
+            floats.append(_thread_floats(workload, profile, scenario.machine.frequency_hz))
+            overlaps.append(profile.overlap)
+            inputs += mine
+    overlap = np.array(overlaps, np.float64)
+    made = th.Threads(
+        np.array(ints, np.int64),
+        np.array(floats, np.float64),
+        scenario.machine.llc_cycles / overlap,
+        overlap,
+        np.array(inputs, np.int64).reshape(-1, 3),
+        network.routes(),
+        np.ones((len(ints), locality.SLOTS, 2), np.int32),
+    )
+    return made, rows
+
+
+def _thread_ints(workload: Workload, cpu: int, space: Space, sampling: int) -> list[int]:
+    row = [0] * th.INTS
+    row[th.KIND] = _KINDS[workload.profile.form]
+    row[th.CORE] = cpu
+    row[th.RANDOM] = space.seed()
+    memory_bytes = max(STRETCH_BYTES, locality.size_bytes(workload.profile.locality))
+    row[th.FIRST_LINE] = space.stretch(round(memory_bytes / LINE_BYTES)) // sampling
+    row[th.WRITES_PERCENT] = workload.writes_percent
+    return row
+
+
+def _thread_floats(workload: Workload, profile: Profile, frequency_hz: float) -> list[float]:
+    row = [0.0] * th.FLOATS
+    row[th.OWN_CYCLES] = profile.own_cycles
+    row[th.OWN_INSTRUCTIONS] = profile.own_instructions
+    row[th.DUTY] = workload.duty
+    row[th.PAYLOAD_SHARE] = profile.payload_share
+    row[th.COPY_CYCLES] = profile.copy_cycles
+    row[th.SPIN_IPC] = profile.spin_ipc
+    row[th.OFF_MAX_CYCLES] = workload.jitter_s * frequency_hz
+    row[th.REPLY_BYTES] = profile.reply_bytes
+    row[th.PAYLOAD_WRITES] = profile.payload_writes
+    return row
+
+
+def nics(scenario: Scenario, space: Space, network: Network) -> tuple[nic.Nics, Rows]:
+    """Return the cards with their incoming streams, and each traffic's streams."""
+    owners = [workload.name for workload in scenario.workloads]
+    rows: dict[str, list[int]] = {}
+    flow: list[list[float]] = []
+    streams: list[list[int]] = []
+    for traffic in scenario.traffic:
+        target = scenario.workload(traffic.to)
+        entry = traffic.to if target.nic is not None else str(target.switch)
+        queues = network.queues[entry]
+        rate = nic.packets_per_s(traffic.rate_bits_per_s, traffic.packet_bytes)
+        rows[traffic.name] = []
+        for queue in queues:
+            rows[traffic.name].append(len(streams))
+            # Streams start at random phases, so that not all send in the same step.
+            phase = float(space.random.random()) * (0 if traffic.clients else traffic.burst)
+            flow.append([rate / len(queues), phase])
+            streams.append(
+                [
+                    queue.receive,
+                    traffic.packet_bytes,
+                    owners.index(traffic.to),
+                    traffic.burst,
+                    0,
+                    traffic.burst,
+                    space.seed(),
+                ]
+            )
+    cards = {card.name: number for number, card in enumerate(scenario.nics)}
+    tx = [
+        [queue.send, cards[workload.nic]]
+        for workload in scenario.workloads
+        if workload.nic is not None
+        for queue in network.queues[workload.name]
+    ]
+    made = nic.Nics(
+        np.array(flow, np.float64).reshape(-1, 2),
+        np.array(streams, np.int64).reshape(-1, 7),
+        np.array([[c.speed_bits_per_s / 8, 0.0, 0.0] for c in scenario.nics]).reshape(-1, 3),
+        np.array(tx, np.int64).reshape(-1, 2),
+        np.zeros((len(owners), 3)),
+        np.zeros((len(owners), nic.BINS), np.int64),
+    )
+    return made, rows
+
+
+def closed_loops(scenario: Scenario, space: Space, streams: Rows) -> clients.Clients:
+    """Return the closed-loop clients, which wait for each reply."""
+    owners = [workload.name for workload in scenario.workloads]
+    plans = [
+        clients.LoopPlan(
+            owners.index(traffic.to), streams[traffic.name], traffic.clients, traffic.round_trip_s
+        )
+        for traffic in scenario.traffic
+        if traffic.clients
+    ]
+    return clients.make(plans, np.random.default_rng(space.random.integers(2**32)))
+
+
+def disks(scenario: Scenario, space: Space, rows: Rows) -> nvme.Disks:
+    """Return the disks and the jobs of their threads."""
+    numbers = {disk.name: number for number, disk in enumerate(scenario.disks)}
+    jobs = []
+    for owner, workload in enumerate(scenario.workloads):
+        if workload.disk is None:
+            continue
+        lines = workload.depth * workload.block_bytes // LINE_BYTES
+        for thread, cpu in zip(rows[workload.name], workload.cpus, strict=True):
+            jobs.append(
+                nvme.JobPlan(
+                    owner,
+                    thread,
+                    cpu,
+                    numbers[workload.disk],
+                    workload.depth,
+                    workload.block_bytes,
+                    space.stretch(lines) // scenario.sampling,
+                )
+            )
+    dca = scenario.machine.io is not Io.DMA
+    return nvme.make(
+        [
+            nvme.DiskPlan(
+                disk.bytes_per_s, _command_s(disk), disk.medium_s, disk.dca and dca, disk.drives
+            )
+            for disk in scenario.disks
+        ],
+        jobs,
+        sum(map(len, rows.values())),
+        scenario.sampling,
+        space.seed() if scenario.disks else 1,
+    )
+
+
+def _command_s(disk: DiskSpec) -> float:
+    """Return the seconds of a disk's time per command, beside the transfer of the bytes."""
+    if disk.commands_per_s is None:
+        return 0.0
+    return max(0.0, 1.0 / disk.commands_per_s - nvme.PAGE_BYTES / disk.bytes_per_s)

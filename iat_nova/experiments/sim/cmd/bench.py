@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova bench llc."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator
+
+from iat_nova.cmd.base import Failure, Lister
+
+
+class BenchLlc(Lister):
+    """Measure the speed of the emulated server's caches on one core, in accesses per second.
+
+    Each access walks at least one tag array. Needs the extra iat-nova[sim]; with iat-nova[bench],
+    pycachesim is measured on the same traces. --testbed measures the whole server on a socket with
+    two cards at 40 Gb/s: the number of seconds that one core emulates per second.
+    """
+
+    _epilog = """
+examples:
+  iat-nova bench llc
+  iat-nova bench llc -f json > llc.json
+  iat-nova bench llc --testbed           with 7 of the socket's cores busy, and with all 18
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the option."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            "--testbed", action="store_true", help="measure the whole emulated server, not traces"
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return one row per trace and engine."""
+        try:
+            from iat_nova.experiments.sim import bench  # noqa: PLC0415 - compiles, takes seconds
+        except ImportError as error:
+            raise Failure("bench llc needs numba and numpy: pip install 'iat-nova[sim]'") from error
+        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        found = bench.testbed_rows() if parsed_args.testbed else bench.rows(note=self.note)
+        return columns, (
+            (
+                row.trace,
+                row.engine,
+                round(row.accesses_per_s),
+                round(row.l2_hits, 3),
+                round(row.llc_hits, 3),
+                self.cell(parsed_args, row.emulated_s_per_s and round(row.emulated_s_per_s, 3)),
+            )
+            for row in found
+        )

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova simulate compare."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import dataclasses
+import json
+import pathlib
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from iat_nova.cmd.arguments import natural, take_without
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
+from iat_nova.cmd.progress import Progress
+from iat_nova.experiments.sim.cmd.arguments import (
+    announce_compiling,
+    chosen,
+    take_random,
+    take_time,
+    take_workers,
+)
+from iat_nova.experiments.sim.cmd.bound import FOLDER
+from iat_nova.policy import PolicyError
+from iat_nova.report import escape
+from iat_nova.strategies import ablation
+from iat_nova.strategies.registry import BUILT_IN, StrategyError, find
+
+if TYPE_CHECKING:
+    from iat_nova.experiments.sim.compare import Comparison, Row, TenantRow
+    from iat_nova.experiments.sim.overview import Standing
+    from iat_nova.experiments.sim.scenario import Scenario
+    from iat_nova.experiments.sim.workload_rows import WorkloadRow
+
+SEEDS = 10
+ALL = "all scenarios"
+OVERVIEW = "overview"  # name of the files with all scenarios
+MEASURES = (
+    ("pc_performance", "PC performance", ".3f"),
+    ("be_throughput", "BE throughput", ".3f"),
+    ("memory_bandwidth", "memory GB/s", ".2f"),
+    ("way_changes_per_minute", "way changes/min", ".1f"),
+    ("settle_s", "settle s", ".1f"),
+    ("pc_of_bound", "PC of bound", ".3f"),
+)
+RATIOS = frozenset({"pc_performance", "be_throughput", "pc_of_bound"})
+Measures = Sequence[tuple[str, str, str]]
+
+
+class SimulateCompare(Lister):
+    """Run strategies side by side on scenarios and compare their performance.
+
+    PC performance: performance-critical workloads; 1 for each alone with the whole cache. BE
+    throughput: best-effort workloads; 1 under the reference, a host without the agent (unmanaged)
+    or the strategy of --against. Both are geometric means. Workloads without any work alone (PC) or
+    under the reference (BE) are left out and named. Worst tenant: the PC or BE tenant with the
+    lowest performance relative to the reference. Memory: GB/s. Time to settle: the longest time
+    from a change to the last move of a mask before the next change. Changes are events, guests that
+    arrive or leave, and restarts. PC of bound, after simulate bound: PC performance relative to the
+    best layouts found.
+
+    The table has the median over the seeds and the spread, and means over several scenarios.
+    -f json and -f csv have one row per strategy and seed, with --tenants one row per guest's
+    workload. Counters resemble hardware (1% noise, DDIO counted at one CHA) unless the scenario has
+    other settings. DIR gets a chart and the rows of each scenario, the results of each workload
+    (throughput, latency, loss, cycles per packet; CSV and JSON), and for several scenarios an
+    overview of winners. Each finished run is a file in DIR/runs: a stopped comparison continues
+    there, but starts again with another version of iat-nova.
+
+    --random draws hosts: sizes, priorities, loads from idle to beyond capacity, rings, events,
+    guests that arrive and leave, guaranteed ways, noise of 1, 3 or 5 %, one or two sockets. Each
+    drawn host is an ordinary scenario. Needs the extra iat-nova[sim].
+    """
+
+    _epilog = """
+SCENARIO is a file, or the name of a shipped scenario (simulate list). A strategy is unmanaged, a
+preset (iat, core-only, io-iso, baseline), a4, pollute-buffer or a plug-in.
+
+examples:
+  iat-nova simulate compare noisy-storage
+  iat-nova simulate compare noisy-storage latent-contender --seeds 3
+  iat-nova simulate compare --all --seeds 3
+  iat-nova simulate compare --all --seeds 1 --compression 3%
+  iat-nova simulate compare tenant-churn --tenants --against baseline
+  iat-nova simulate compare ./mine.yaml --strategy iat --strategy my-plug-in -f json
+  iat-nova simulate compare --random 30 --seed 7 --seeds 1
+  iat-nova simulate compare iat-nova-compare/hosts/random-7-003.yaml     a drawn host again
+  iat-nova simulate compare --random 30 --seeds 1 --strategy pollute-buffer --without each
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("scenarios", metavar="SCENARIO", nargs="*")
+        parser.add_argument("--all", action="store_true", help="all shipped scenarios")
+        parser.add_argument(
+            "--strategy",
+            action="append",
+            metavar="NAME",
+            help=f"may be repeated; default: {', '.join(BUILT_IN)}",
+        )
+        parser.add_argument(
+            "--against",
+            metavar="NAME",
+            default=BUILT_IN[0],
+            help="the reference strategy; default: %(default)s",
+        )
+        take_random(parser)
+        take_without(parser, ablation.FAMILIES)
+        parser.add_argument("--tenants", action="store_true", help="show each guest's workload")
+        parser.add_argument(
+            "--seeds", type=natural, metavar="N", default=SEEDS, help="default: %(default)s"
+        )
+        take_time(parser)
+        take_workers(parser)
+        parser.add_argument(
+            "--bound",
+            metavar="DIR",
+            type=pathlib.Path,
+            default=FOLDER,
+            help="folder with results of simulate bound; default: ./%(default)s",
+        )
+        parser.add_argument(
+            "--out",
+            metavar="DIR",
+            type=pathlib.Path,
+            default=pathlib.Path("iat-nova-compare"),
+            help="folder for charts and rows; default: ./%(default)s",
+        )
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return one row per run, per strategy, or per tenant."""
+        found = self._found(parsed_args)
+        rows = [row for one in found for row in one.rows]
+        machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
+        if parsed_args.tenants:
+            tenants = [row for one in found for row in one.tenants]
+            names = tuple(dataclasses.asdict(tenants[0])) if tenants else ("tenant",)
+            return names, map(dataclasses.astuple, tenants) if machine else _by_tenant(tenants)
+        if machine:
+            return tuple(dataclasses.asdict(rows[0])), map(dataclasses.astuple, rows)
+        measures = MEASURES if _bounded(rows) else MEASURES[:-1]
+        labels = (label for _, label, _ in measures)
+        return ("scenario", "strategy", *labels, "worst tenant"), _medians(found, measures)
+
+    def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
+        try:
+            from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles
+            from iat_nova.experiments.sim.scenario import ScenarioError, shipped  # noqa: PLC0415
+        except ImportError as error:
+            raise Failure(
+                f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+            ) from error
+        names = list(
+            dict.fromkeys([*parsed_args.scenarios, *(shipped() if parsed_args.all else ())])
+        )
+        if not names and not parsed_args.random:
+            text = "no scenario: name one or several, or give --all or --random N"
+            raise Failure(text, EXIT_USAGE)
+        try:
+            for strategy in (*(parsed_args.strategy or ()), parsed_args.against):
+                find(strategy)  # a wrong name is reported before anything is compiled and run
+            asked = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
+            strategies = list(dict.fromkeys(asked))
+            scenarios = list(chosen(parsed_args, names))
+            parsed_args.out.mkdir(parents=True, exist_ok=True)  # if not, that is known at once
+            if parsed_args.scheduler is None:
+                announce_compiling(self.note)
+            with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
+                found = []
+                for number, one in enumerate(scenarios, 1):
+                    at = f"{one.name} ({number} of {len(scenarios)})"
+                    found.append(self._compared(one, at, strategies, parsed_args, executor))
+        except parallel.ParallelError as error:
+            raise Failure(escape.lines(str(error))) from error
+        except (ScenarioError, StrategyError, PolicyError) as error:
+            raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
+        pictures = [f"{one.name}.svg" for one in scenarios]
+        if len(found) > 1:
+            pictures.insert(0, _overview(found, parsed_args.out, parsed_args.against))
+        self.note(f"pictures: {', '.join(str(parsed_args.out / name) for name in pictures)}")
+        return found
+
+    def _compared(
+        self,
+        scenario: Scenario,
+        at: str,
+        strategies: Sequence[str],
+        parsed_args: argparse.Namespace,
+        executor: Executor,
+    ) -> Comparison:
+        """Compare on one scenario and write the files. `at`: the command's progress, as text."""
+        from iat_nova.experiments.sim import bound, compare, compare_chart  # noqa: PLC0415 - compiles
+
+        length_s = parsed_args.seconds or scenario.length_s
+        best = bound.read(parsed_args.bound, dataclasses.replace(scenario, length_s=length_s))
+        if best is None and (parsed_args.bound / f"{scenario.name}.json").exists():
+            self.note(
+                f"{scenario.name}: the bound in {parsed_args.bound} is of another length, "
+                "compression, scenario or version; search again with iat-nova simulate bound"
+            )
+        with Progress(f"{at}: {{done}} of {{total}} runs") as progress:
+            found = compare.compare(
+                scenario,
+                strategies,
+                range(1, parsed_args.seeds + 1),
+                against=parsed_args.against,
+                seconds=parsed_args.seconds,
+                bound=None if best is None else best.pc,
+                kept_in=parsed_args.out / "runs",
+                executor=executor,
+                progress=progress,
+            )
+        if found.left_out:
+            listed = escape.plain(", ".join(found.left_out))
+            self.note(
+                f"{scenario.name}: not in the means, as there is nothing to compare with "
+                f"(no work alone if PC, under {parsed_args.against} if BE): {listed}"
+            )
+        out: pathlib.Path = parsed_args.out
+        compare_chart.draw(
+            out / f"{scenario.name}.svg", scenario.title, found.rows, parsed_args.against
+        )
+        _write(out / f"{scenario.name}.csv", found.rows)
+        _write(out / f"{scenario.name}-tenants.csv", found.tenants)
+        _write(out / f"{scenario.name}-workloads.csv", found.workloads)
+        with (out / f"{scenario.name}-workloads.json").open("w", encoding="utf-8") as file:
+            json.dump([dataclasses.asdict(row) for row in found.workloads], file, indent=1)
+        return found
+
+
+def _overview(found: Sequence[Comparison], out: pathlib.Path, against: str) -> str:
+    """Write the overview of all scenarios; return the name of the chart."""
+    from iat_nova.experiments.sim import overview  # noqa: PLC0415 - compiles
+
+    rows = [row for one in found for row in one.rows]
+    overview.draw(out / f"{OVERVIEW}.svg", rows, against)
+    _write(out / f"{OVERVIEW}.csv", rows)
+    _write(out / f"{OVERVIEW}-standings.csv", overview.standings(rows))
+    _write(out / f"{OVERVIEW}-tenants.csv", [row for one in found for row in one.tenants])
+    return f"{OVERVIEW}.svg"
+
+
+def _write(path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow | Standing]) -> None:
+    if not rows:
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, dataclasses.asdict(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        for row in rows:
+            cells = dataclasses.asdict(row).items()
+            writer.writerow({column: escape.csv_cell(value) for column, value in cells})
+
+
+def _bounded(rows: Sequence[Row]) -> bool:
+    """Tell whether any scenario has results of simulate bound."""
+    return any(row.pc_of_bound is not None for row in rows)
+
+
+def _medians(found: Sequence[Comparison], measures: Measures) -> Iterator[tuple[object, ...]]:
+    """Yield one row per scenario and strategy: medians, with smallest and largest in brackets."""
+    for one in found:
+        for strategy in dict.fromkeys(row.strategy for row in one.rows):
+            mine = [row for row in one.rows if row.strategy == strategy]
+            cells = [_cell(_values(mine, name), form) for name, _, form in measures]
+            yield (mine[0].scenario, strategy, *cells, _worst([one], strategy))
+    if len(found) > 1:
+        for strategy in dict.fromkeys(row.strategy for one in found for row in one.rows):
+            yield (ALL, strategy, *_means(found, strategy, measures), _worst(found, strategy))
+
+
+def _means(found: Sequence[Comparison], strategy: str, measures: Measures) -> Iterator[str]:
+    """Yield each measure's mean over the scenarios' medians; the geometric mean for ratios."""
+    for name, _, form in measures:
+        each = [_values([r for r in one.rows if r.strategy == strategy], name) for one in found]
+        medians = [statistics.median(values) for values in each if values]
+        ratios = name in RATIOS and all(medians)
+        mean = statistics.geometric_mean if ratios else statistics.fmean
+        yield f"{mean(medians):{form}}" if medians else "-"
+
+
+def _worst(found: Sequence[Comparison], strategy: str) -> str:
+    worst = [one for one in (each.worst(strategy) for each in found) if one is not None]
+    if not worst:
+        return "-"
+    name, value = min(worst, key=lambda one: one[1])
+    return f"{escape.plain(name)} {value:.3f}"
+
+
+def _by_tenant(rows: Sequence[TenantRow]) -> Iterator[tuple[object, ...]]:
+    """Yield one row per scenario, strategy and tenant, with medians over the seeds."""
+    groups: dict[tuple[str, str, str, str], list[TenantRow]] = {}
+    for row in rows:
+        key = (row.scenario, row.strategy, row.tenant, row.priority)
+        groups.setdefault(key, []).append(row)
+    for (scenario, strategy, tenant, priority), mine in groups.items():
+        seeds = len(mine)
+        cells = (_cell(_values(mine, name), ".3f") for name in ("alone", "related"))
+        yield (scenario, strategy, seeds, escape.plain(tenant), priority, *cells)
+
+
+def _values(rows: Iterable[Row | TenantRow], name: str) -> list[float]:
+    return [value for value in (getattr(row, name) for row in rows) if value is not None]
+
+
+def _cell(values: Sequence[float], form: str) -> str:
+    if not values:
+        return "-"
+    low, middle, high = (
+        f"{value:{form}}" for value in (min(values), statistics.median(values), max(values))
+    )
+    return middle if low == high else f"{middle} ({low}..{high})"

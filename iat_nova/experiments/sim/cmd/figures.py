@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova simulate figures."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from iat_nova.cmd.arguments import natural
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.progress import Progress
+from iat_nova.experiments.sim.cmd.arguments import take_workers
+
+if TYPE_CHECKING:
+    from iat_nova.experiments.sim.figures.api import Figure, Point
+    from iat_nova.experiments.sim.figures.claims import Verdict
+    from iat_nova.experiments.sim.figures.sensitivity import Turn
+
+TURNS = ("constant", "factor", "claim", "set", "published", "before", "after", "met")
+COLUMNS = ("figure", "claim", "set", "published", "measured", "met", "strict", "reason")
+# Runs of a figure by default, and in the papers.
+SEEDS, FULL_SEEDS = 3, 10
+_PAGE = "index.html"
+
+
+class SimulateFigures(Lister):
+    """Measure published figures again on the emulated server and compare them with their claims.
+
+    Each claim has a row: data set, published value, measured value, whether the claim is met within
+    25 % and strictly, and the observation. Claims on which constants were fitted (calibration) are
+    counted apart.
+    Data (JSON, CSV), charts (SVG) and a page with all of these go to a folder. Measurements are
+    kept there, so a stopped run continues. Needs the extra iat-nova[sim].
+    """
+
+    _epilog = """
+examples:
+  iat-nova simulate figures --list                 the available figures
+  iat-nova simulate figures                        all figures; ten minutes on two cores
+  iat-nova simulate figures iat-3a iat-4           two figures
+  iat-nova simulate figures iat-10 --full          with the papers' 10 runs
+  iat-nova simulate figures -f json > verdicts.json
+  iat-nova simulate figures iat-4 --sensitivity    verdicts that depend on a constant
+"""
+
+    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
+        """Add the arguments."""
+        parser = super().get_parser(prog_name)
+        parser.add_argument("names", metavar="NAME", nargs="*", help="a figure; default: all")
+        parser.add_argument("--list", action="store_true", help="list the available figures")
+        parser.add_argument(
+            "--judge",
+            action="store_true",
+            help="judge the rows in DIR again, from any version, without measuring",
+        )
+        parser.add_argument(
+            "--out",
+            metavar="DIR",
+            type=pathlib.Path,
+            default=pathlib.Path("iat-nova-figures"),
+            help="folder for data, charts and the page; default: ./%(default)s",
+        )
+        parser.add_argument(
+            "--sensitivity",
+            action="store_true",
+            help="move each constant of the server a quarter down and up, and show the verdicts "
+            "that turn; takes up to 30 times as long as the figures alone (all figures: some five "
+            "hours on two cores, two with --seeds 1); a stopped run continues; DIR has "
+            "sensitivity.json",
+        )
+        parser.add_argument("--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}")
+        parser.add_argument("--full", action="store_true", help=f"{FULL_SEEDS} runs, as published")
+        take_workers(parser)
+        return parser
+
+    def take_action(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+        """Return one row per verdict, or per figure."""
+        if parsed_args.sensitivity and (parsed_args.judge or parsed_args.list):
+            raise Failure("--sensitivity measures: leave out --judge and --list", EXIT_USAGE)
+        figures = _figures(parsed_args.names)
+        if parsed_args.list:
+            return ("figure", "title", "source"), (
+                (figure.name, figure.title, figure.source) for figure in figures.values()
+            )
+        machine = parsed_args.formatter in MACHINE_FORMATS
+        if parsed_args.sensitivity:
+            turns = self._turns(figures, parsed_args)
+            return TURNS, (_turn(turn, machine) for turn in turns)
+        verdicts = (self._recorded if parsed_args.judge else self._measured)(figures, parsed_args)
+        self.note(f"{_summary(verdicts)}; see {parsed_args.out / _PAGE}")
+        return COLUMNS, (_row(verdict, machine) for verdict in verdicts)
+
+    def _recorded(
+        self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
+    ) -> list[Verdict]:
+        from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+
+        folder: pathlib.Path = parsed_args.out
+        try:
+            rows = pages.recorded(folder, figures)
+        except pages.RecordError as error:
+            raise Failure(str(error)) from None
+        if not rows:
+            raise Failure(f"{folder} holds none of these figures: measure them without --judge")
+        return pages.write(folder, catalogued(), rows)
+
+    def _measured(
+        self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
+    ) -> list[Verdict]:
+        from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+
+        folder: pathlib.Path = parsed_args.out
+        if compressed := _compressed(figures.values()):
+            self.note(f"time is compressed: {compressed}")
+        rows = _rows(list(figures.values()), folder / "points", parsed_args)
+        return pages.write(folder, catalogued(), rows)
+
+    def _turns(self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace) -> list[Turn]:
+        from iat_nova.experiments.sim.figures import sensitivity  # noqa: PLC0415 - compiles, takes seconds
+
+        turns = sensitivity.run(
+            list(figures),
+            parsed_args.out,
+            lambda several, folder: _rows(several, folder, parsed_args),
+        )
+        self.note(f"{len(turns)} verdicts turn; see {parsed_args.out / sensitivity.RECORD}")
+        return turns
+
+
+def catalogued() -> Mapping[str, Figure]:
+    """Return all figures by name. Raises Failure if the emulated server is not installed."""
+    try:
+        from iat_nova.experiments.sim.figures import catalogue  # noqa: PLC0415 - compiles, takes seconds
+
+        return catalogue.figures()
+    except ImportError as error:
+        raise Failure(
+            f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+        ) from error
+
+
+def _figures(names: list[str]) -> Mapping[str, Figure]:
+    """Return the figures with these names, or all figures if no name is given."""
+    known = catalogued()
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise Failure(f"no figure {', '.join(unknown)}; there are: {', '.join(known)}", EXIT_USAGE)
+    return {name: known[name] for name in names or known}
+
+
+def _rows(
+    figures: Sequence[Figure], folder: pathlib.Path, parsed_args: argparse.Namespace
+) -> Mapping[str, Sequence[Point]]:
+    """Measure figures, or take kept rows from the folder. Raises `Failure`."""
+    from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
+    from iat_nova.experiments.sim.figures import runner  # noqa: PLC0415
+
+    seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
+    try:
+        with Progress(f"{folder.name}: {{done}} of {{total}} points") as progress:
+            return runner.measure(
+                figures, seeds, folder, parsed_args.jobs, progress, parsed_args.scheduler
+            )
+    except (runner.PointError, parallel.ParallelError) as error:
+        raise Failure(str(error)) from error
+
+
+def _turn(turn: Turn, machine: bool) -> tuple[object, ...]:
+    from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415
+
+    before, after = turn.before, turn.after
+    values: list[object] = [before.published, before.measured, after.measured]
+    if not machine:
+        unit = before.unit
+        values = [
+            pages.shown(one, unit) for one in (before.published, before.measured, after.measured)
+        ]
+    met = after.met if machine else ("yes" if after.met else "no")
+    return (turn.constant, turn.factor, before.claim, before.set, *values, met)
+
+
+def _summary(verdicts: list[Verdict]) -> str:
+    """Return the numbers of claims met within the tolerance and strictly, by data set."""
+    from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+
+    return "; ".join(
+        f"{counts['met']} of {counts['total']} {name} claims met within 25 %, "
+        f"{counts['strict']} strictly"
+        for name, counts in pages.counted(map(dataclasses.asdict, verdicts)).items()
+        if counts["total"]
+    )
+
+
+def _compressed(figures: Iterable[Figure]) -> str:
+    """Return the figures with time compression, with their shares; "" without any."""
+    names: dict[float, list[str]] = {}
+    for figure in figures:
+        if figure.compression < 1.0:
+            names.setdefault(figure.compression, []).append(figure.name)
+    return "; ".join(
+        f"{', '.join(several)} simulate {share:.0%} of each second"
+        for share, several in names.items()
+    )
+
+
+def _row(verdict: Verdict, machine: bool) -> tuple[object, ...]:
+    from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415
+
+    published: object = verdict.published
+    measured: object = verdict.measured
+    if not machine:
+        published = pages.shown(verdict.published, verdict.unit)
+        measured = pages.shown(verdict.measured, verdict.unit)
+    met, strict = (
+        one if machine else ("yes" if one else "no") for one in (verdict.met, verdict.strict)
+    )
+    return (
+        verdict.figure, verdict.claim, verdict.set, published, measured, met, strict, verdict.reason
+    )  # fmt: skip

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of all figures, in the order of display."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+from iat_nova.experiments.sim.figures import charts, claims
+from iat_nova.experiments.sim.figures.api import REFUSED, Figure, Finding, Row
+from iat_nova.experiments.sim.figures.definition import Definition, read
+from iat_nova.experiments.sim.figures.measure import measure
+
+STEMS: tuple[str, ...] = (
+    "iat_3",
+    "iat_4",
+    "iat_8",
+    "iat_10",
+    "consolidation",
+    "a4_micro",
+    "a4_setups",
+    "a4_mixes",
+    "iat_15",
+    "mempool",
+    "adca",
+    "validation",
+)
+
+
+@functools.cache
+def figures() -> Mapping[str, Figure]:
+    """Return all figures by name, in the order of the catalogue."""
+    return {one.name: figure(one) for stem in STEMS for one in read(stem)}
+
+
+def definitions() -> Mapping[str, Definition]:
+    """Return the definitions of all figures by name."""
+    return {one.name: one for stem in STEMS for one in read(stem)}
+
+
+def figure(definition: Definition) -> Figure:
+    """Return a figure that measures, judges and draws by its definition."""
+    return Figure(
+        name=definition.name,
+        title=definition.title,
+        source=definition.source,
+        setup=definition.setup,
+        points=definition.points,
+        measure=functools.partial(measure, definition),
+        judge=functools.partial(_judge, definition),
+        draw=functools.partial(charts.draw, definition),
+        alone=definition.alone,
+        compression=definition.compression,
+        stem=definition.stem,
+    )
+
+
+def _judge(definition: Definition, rows: Sequence[Row]) -> Iterable[Finding]:
+    """Judge all rows; if a point could not be measured, judge no claim."""
+    refused = next((row[REFUSED] for row in rows if REFUSED in row), None)
+    if refused is not None:
+        mine = [one.id for one in claims.load().values() if one.figure == definition.name]
+        return [Finding(claim, None, f"not measured: {refused}") for claim in mine]
+    if definition.judge is None:
+        return []
+    found: Iterable[Finding] = definition.function(definition.judge)(rows)
+    return found

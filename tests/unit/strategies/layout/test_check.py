@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a layout may not be, whoever decided it."""
+
+import unittest
+
+from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Group, Layout, WayMask
+from iat_nova.strategies.layout.check import InvalidLayout, check
+from tests.unit.build import domain
+from tests.unit.strategies.iat.worlds import guest
+
+DDIO = WayMask(0x600)
+
+
+class CheckTest(unittest.TestCase):
+    def faults(self, cache: CacheDomain, *groups: tuple[str, int], ddio: int = DDIO) -> str:
+        """What is said of a layout for tenants a and b; nothing when it is valid."""
+        layout = Layout(WayMask(ddio), tuple(Group((t,), WayMask(mask)) for t, mask in groups))
+        try:
+            check(DomainInventory(cache, (guest("a"), guest("b"))), layout)
+        except InvalidLayout as error:
+            return str(error)
+        return ""
+
+    def test_wide_masks_with_others_inside_are_valid(self) -> None:
+        """Masks may overlap one another and DDIO's."""
+        self.assertEqual("", self.faults(domain(), ("a", 0x7FF), ("b", 0x00C)))
+
+    def test_every_tenant_has_one_mask(self) -> None:
+        """None is forgotten, named twice or invented."""
+        text = self.faults(domain(), ("a", 3), ("a", 3), ("c", 4))
+        self.assertIn("a has 2 masks, expected 1; b has 0 masks, expected 1; c has 1 mask", text)
+
+    def test_what_a_mask_may_not_be(self) -> None:
+        """Each rule of the hardware is named."""
+        for cache, mask, fault in (
+            (domain(), 0x800, "beyond the 11 ways"),
+            (domain(), 0, "fewer than 1 ways"),
+            (domain(min_ways=2), 1, "fewer than 2 ways"),
+            (domain(), 5, "not contiguous"),
+            (domain(reserved_ways=WayMask(1)), 3, "reserved ways (0x1)"),
+            (domain(coerced_ways=WayMask(0x600)), 0x300, "come together (0x600)"),
+        ):
+            with self.subTest(fault):
+                self.assertIn(fault, self.faults(cache, ("a", mask), ("b", 0x0C0)))
+        self.assertEqual("", self.faults(domain(sparse_masks=True), ("a", 5), ("b", 0x70)))
+
+    def test_classes_suffice(self) -> None:
+        """The default class is always there, so one less than the machine has."""
+        self.assertIn("2 groups, there are 1", self.faults(domain(classes=2), ("a", 1), ("b", 2)))
+
+    def test_root_ports(self) -> None:
+        """Only those that the operator lets be switched."""
+        cache = domain(dca_ports=(DcaPort("0000:3a:00.0", ()),))
+        check(DomainInventory(cache, ()), Layout(DDIO, (), dca_off=("0000:3a:00.0",)))
+        with self.assertRaisesRegex(InvalidLayout, "root port 0000:3b:00.0 is none"):
+            check(DomainInventory(cache, ()), Layout(DDIO, (), dca_off=("0000:3b:00.0",)))
+
+    def test_ddio(self) -> None:
+        """Never empty, never beyond the cache; as it was found is always valid."""
+        self.assertIn("DDIO's mask 0x0", self.faults(domain(), ("a", 1), ("b", 2), ddio=0))
+        self.assertIn("DDIO's mask 0x1800", self.faults(domain(), ("a", 1), ("b", 2), ddio=0x1800))
