@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows as measured, made up for pages and tests: what good hardware shows, and what bad shows."""
 
-from iat_nova.hardware.machine import Choice
+from iat_nova.hardware.host.machine import Choice
 from iat_nova.model import CacheDomain, WayMask, message
 from iat_nova.qualify import bandwidth, ddio, mask, record, slices, write_time
 from iat_nova.qualify.api import Judgement, Outcome, Verdict

@@ -21,12 +21,12 @@ from iat_nova.common.clock import SystemClock
 from iat_nova.common.config_files import may_read
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.conf import ConfigError, Settings
-from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.machine import Machine
-from iat_nova.hardware.monitor import offered
-from iat_nova.hardware.pqos import PqosAllocator
-from iat_nova.hardware.probe import Finding, Host, Level
+from iat_nova.hardware.cat.pqos import PqosAllocator
+from iat_nova.hardware.counters.monitor import offered
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.host.machine import Machine
+from iat_nova.hardware.host.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
 from iat_nova.model import CacheDomain, Facts, Message, message
 from iat_nova.model.message import as_message

@@ -24,11 +24,11 @@ from typing import Any
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import HAND_OVER, HAND_OVER_REQUEST
 from iat_nova.common.untrusted import Unreadable
-from iat_nova.enforcement import enforcer
-from iat_nova.enforcement.snapshot import Snapshot
-from iat_nova.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
-from iat_nova.hardware import resctrl
 from iat_nova.hardware.api import DdioWays, DomainOffline, HardwareError
+from iat_nova.hardware.cat import resctrl
+from iat_nova.hardware.enforcement import enforcer
+from iat_nova.hardware.enforcement.snapshot import Snapshot
+from iat_nova.hardware.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
 from iat_nova.model import CacheDomain, Message, message
 from iat_nova.model.message import as_message
 from iat_nova.store import records

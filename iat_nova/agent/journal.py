@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common.clock import Clock
-from iat_nova.enforcement.enforcer import Effective
+from iat_nova.hardware.enforcement.enforcer import Effective
 from iat_nova.model import (
     DDIO,
     Decision,

@@ -26,9 +26,9 @@ from iat_nova.agent.parts import Parts
 from iat_nova.agent.sampling import Sampler
 from iat_nova.common.last_good import LastGood
 from iat_nova.common.untrusted import worded
-from iat_nova.enforcement.ddio_check import DdioCheck
-from iat_nova.enforcement.enforcer import Effective
 from iat_nova.hardware.api import DomainOffline, HardwareError
+from iat_nova.hardware.ddio.effect import DdioCheck
+from iat_nova.hardware.enforcement.enforcer import Effective
 from iat_nova.model import (
     CacheDomain,
     Decision,

@@ -15,7 +15,7 @@ from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
 from iat_nova.hardware.api import Counters, Counts, HardwareError, TenantCounts
-from iat_nova.hardware.cpu_watch import FIXED, Cpus
+from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
 from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code

@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 from iat_nova.agent.journal import Journal
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.enforcement.enforcer import Enforcer
-from iat_nova.hardware.cpu_watch import Cpus
+from iat_nova.hardware.enforcement.enforcer import Enforcer
+from iat_nova.hardware.kernel.cpu_watch import Cpus
 from iat_nova.model import CacheDomain, Facts
 from iat_nova.model.message import message
 from iat_nova.model.reasons import Code

@@ -17,12 +17,12 @@ from iat_nova.agent import restoring
 from iat_nova.agent.hand_over import HandOverFiles, Left, Succession, recover
 from iat_nova.agent.interlock import Outside
 from iat_nova.conf import Settings
-from iat_nova.enforcement.snapshot import Snapshot
-from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cpu_watch import settled
-from iat_nova.hardware.machine import Machine
-from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.enforcement.snapshot import Snapshot
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.host.machine import Machine
+from iat_nova.hardware.kernel.cpu_watch import settled
 from iat_nova.model import Message, message
 
 LOG = logging.getLogger("iat_nova")

@@ -15,8 +15,8 @@ from iat_nova.agent.monitoring import TenantMonitor
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.shadow import ShadowStrategy
 from iat_nova.common.clock import Clock
-from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.hardware.api import Counters
+from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import Facts, Hold, Message, Parameters, Pause
 from iat_nova.model.reasons import Reason
 from iat_nova.policy import Policy

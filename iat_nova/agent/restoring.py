@@ -15,18 +15,19 @@ from collections.abc import Iterable, Mapping
 from iat_nova.agent import state_pointer
 from iat_nova.agent.hand_over import HandOverFiles, recover
 from iat_nova.conf import WRITER_LOCK, Settings
-from iat_nova.enforcement.snapshot import (
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cat import pqos
+from iat_nova.hardware.enforcement.snapshot import (
     HostTaken,
     Restored,
     RestoreError,
     Snapshot,
     SnapshotError,
 )
-from iat_nova.hardware import backends, pqos, probe
-from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cpu_watch import CpuWatch, settled
-from iat_nova.hardware.locks import lock_holder
-from iat_nova.hardware.rollback import Restorable
+from iat_nova.hardware.host import backends, probe
+from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
+from iat_nova.hardware.kernel.locks import lock_holder
+from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import Message, message
 
 LOG = logging.getLogger("iat_nova")

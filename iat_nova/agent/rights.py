@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iat_nova.hardware.capabilities import NUMBERS, held
+from iat_nova.hardware.kernel.capabilities import NUMBERS, held
 from iat_nova.model import Message, message
 
 UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")

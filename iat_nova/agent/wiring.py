@@ -26,12 +26,12 @@ from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common import plugins
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.conf import ConfigError, Settings
-from iat_nova.enforcement.enforcer import Enforcer, Keeper
-from iat_nova.enforcement.saved_first import PortsOff, SavedFirst
-from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cpu_watch import settled
-from iat_nova.hardware.machine import Machine
+from iat_nova.hardware.enforcement.enforcer import Enforcer, Keeper
+from iat_nova.hardware.enforcement.saved_first import PortsOff, SavedFirst
+from iat_nova.hardware.host import backends, probe
+from iat_nova.hardware.host.machine import Machine
+from iat_nova.hardware.kernel.cpu_watch import settled
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.host import read_host
 from iat_nova.inventory.libvirt import ANSWER_S, LibvirtSource

@@ -22,8 +22,8 @@ from iat_nova.agent.ownership import ownership
 from iat_nova.cmd import logs
 from iat_nova.common import config_files
 from iat_nova.conf import ConfigError, Settings, add_arguments, load
-from iat_nova.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.model.message import as_message
 from iat_nova.policy import PolicyError
 from iat_nova.report import exporter, log, sentences

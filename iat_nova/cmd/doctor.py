@@ -11,8 +11,8 @@ from typing import Any
 
 from iat_nova.agent import doctor
 from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, add_text_format
-from iat_nova.hardware import probe
-from iat_nova.hardware.probe import Finding
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.host.probe import Finding
 from iat_nova.report import sentences
 from iat_nova.store import records
 

@@ -29,8 +29,8 @@ from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.common.owned_folder import write_named
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.machine import Machine
-from iat_nova.hardware.probe import Host
+from iat_nova.hardware.host.machine import Machine
+from iat_nova.hardware.host.probe import Host
 from iat_nova.model import CacheDomain
 from iat_nova.qualify import record
 from iat_nova.qualify.api import Bench, Outcome, Test

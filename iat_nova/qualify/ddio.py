@@ -8,8 +8,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from iat_nova.common import amounts
-from iat_nova.enforcement.ddio_check import MOVED, STEADY, STILL
 from iat_nova.hardware.api import DomainCounts
+from iat_nova.hardware.ddio.effect import MOVED, STEADY, STILL
 from iat_nova.model import CacheDomain, Message, WayMask, message
 from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from iat_nova.hardware.machine import Choice
+from iat_nova.hardware.host.machine import Choice
 from iat_nova.model import CacheDomain, Message
 from iat_nova.qualify.api import Outcome, Verdict
 from iat_nova.report import sentences

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cha import ChaPerf, Pmu, cha_pmus
-from iat_nova.hardware.events import ChaEvents
-from iat_nova.hardware.probe import Host
+from iat_nova.hardware.counters.cha import ChaPerf, Pmu, cha_pmus
+from iat_nova.hardware.counters.events import ChaEvents
+from iat_nova.hardware.host.probe import Host
 from iat_nova.model import CacheDomain, Message, message
 from iat_nova.qualify.api import Unavailable
 

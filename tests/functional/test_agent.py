@@ -321,11 +321,11 @@ import re, sys, threading
 from iat_nova import conf
 from iat_nova.agent import wiring
 from iat_nova.agent.ownership import Ownership
-from iat_nova.hardware.machine import Machine
+from iat_nova.hardware.host.machine import Machine
 from iat_nova.experiments.bench import fake
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware import events
-from iat_nova.hardware.perf import PerfCounters
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.counters.perf import PerfCounters
 
 settings = conf.load([sys.argv[1]])
 clock = SystemClock()

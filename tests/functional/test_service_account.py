@@ -22,16 +22,16 @@ from unittest import mock
 from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder, write_named
-from iat_nova.enforcement.snapshot import Snapshot
-from iat_nova.enforcement.snapshot_file import SnapshotFile
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.locks import FileLock, LockHeld
+from iat_nova.hardware.enforcement.snapshot import Snapshot
+from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile
+from iat_nova.hardware.kernel.locks import FileLock, LockHeld
 from iat_nova.model import Hold, Pause
 from iat_nova.store import heartbeat
 from iat_nova.store.requests import Holds, PauseFile
 from iat_nova.store.writer import History
 from tests.unit import stories
-from tests.unit.enforcement import test_restore
+from tests.unit.hardware.enforcement import test_restore
 
 ACCOUNT = 64123  # nobody's number
 SECONDS = float(os.environ.get("IAT_NOVA_ADVERSARY_S", "0.7"))

@@ -12,7 +12,7 @@ from pathlib import Path
 from iat_nova.experiments.sim import warm
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.run import run as emulate
-from iat_nova.hardware import limits
+from iat_nova.hardware.cat import limits
 from iat_nova.model import AttachmentKind
 from iat_nova.store.reader import HistoryReader
 from iat_nova.strategies.registry import DEFAULT

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "iat_nova"
 WRITERS = {
     "facts": ("inventory", "hardware"),
     "tenants": ("policy", "agent", "inventory", "hardware"),
-    "decisions": ("strategies", "layout", "enforcement", "agent", "policy", "hardware"),
+    "decisions": ("strategies", "agent", "policy", "hardware"),
 }
 NO_WRITERS = {"policy/trials.py"}
 EXCEPTIONS = {

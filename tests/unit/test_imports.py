@@ -14,7 +14,7 @@ LINT = "from importlinter.cli import lint_imports_command; lint_imports_command(
 
 # What a module may not import, and why nobody should.
 PLANTED = (
-    ("inventory.libvirt", "iat_nova.hardware.probe"),  # readers do not know each other
+    ("inventory.libvirt", "iat_nova.hardware.host.probe"),  # readers do not know each other
     ("hardware.probe", "iat_nova.inventory.libvirt"),
     ("policy.classify", "iat_nova.hardware.api"),
     ("policy.compile", "time"),  # a policy means the same at any time
@@ -25,7 +25,7 @@ PLANTED = (
     ("strategies.iat.fsm", "iat_nova.store.records"),
     ("model.facts", "os"),
     ("model.ways", "iat_nova.policy"),
-    ("hardware.resctrl", "iat_nova.enforcement.snapshot"),  # downwards only
+    ("hardware.resctrl", "iat_nova.hardware.enforcement.snapshot"),  # downwards only
     ("report.words", "iat_nova.agent.journal"),
     ("store.writer", "iat_nova.report.words"),
     ("agent.wiring", "iat_nova.experiments.sim.server"),  # a host may do without

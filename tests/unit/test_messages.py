@@ -15,7 +15,7 @@ from tests.unit.test_docs import QUOTED
 
 PACKAGE = pathlib.Path(__file__).resolve().parents[2] / "iat_nova"
 SOURCES = (
-    *sorted((PACKAGE / "hardware").glob("*.py")),
+    *sorted((PACKAGE / "hardware").rglob("*.py")),
     *(
         PACKAGE / "agent" / f"{name}.py"
         for name in (

@@ -29,11 +29,11 @@ from iat_nova.cmd import main as program
 from iat_nova.common import readers
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.conf import LOCK
-from iat_nova.enforcement import snapshot_file
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.scenario import SHIPPED, ScenarioError
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.shape import INDEX, mapping, text
+from iat_nova.hardware.enforcement import snapshot_file
+from iat_nova.hardware.kernel.shape import INDEX, mapping, text
 from iat_nova.inventory.spool import Spool, SpoolError
 from iat_nova.model import Hold, Pause
 from iat_nova.policy import PolicyError, trials

@@ -7,9 +7,9 @@ import sys
 import unittest
 from pathlib import Path
 
-from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.inventory.pci import Pci
 from iat_nova.model import Attachment, AttachmentKind, Nic
 from tests import recorded

@@ -18,8 +18,8 @@ from unittest import mock
 from iat_nova import conf
 from iat_nova.agent import state_pointer
 from iat_nova.agent.hand_over import HandOverFiles
-from iat_nova.enforcement.snapshot_file import SnapshotFile
-from iat_nova.hardware.locks import FileLock
+from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile
+from iat_nova.hardware.kernel.locks import FileLock
 from iat_nova.model import Hold, Pause
 from iat_nova.store import database
 from iat_nova.store.requests import Holds, PauseFile
@@ -34,8 +34,8 @@ HERE = "tests.unit.test_security_page"
 ATTACK = "tests.functional.test_service_account"
 OWNED = "tests.unit.common.test_owned_folder"
 SERVICE = "tests.lab.guest.service.Service"
-RESTORE = "tests.unit.enforcement.test_restore.Restrained"
-NOTE = "tests.unit.enforcement.test_restore.WithoutConfiguration.test_a_note_that_is_not_roots"
+RESTORE = "tests.unit.hardware.enforcement.test_restore.Restrained"
+NOTE = "tests.unit.hardware.enforcement.test_restore.WithoutConfiguration.test_a_note_that_is_not_roots"
 REFUSED = "tests.unit.hardware.test_refusals.Perf.test_the_right_to_count"
 SPOOL = "tests.unit.nova.test_spool"
 SERVER = "tests.unit.report.test_metrics_server.ServerTest"

@@ -10,8 +10,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
+from iat_nova.hardware.cat import limits
 from iat_nova.model import BandwidthControl, CacheDomain, WayMask, message
 
 SKYLAKE = CacheDomain(

@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable, Iterator
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.parts import Parts
-from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.experiments.bench import fake
 from iat_nova.experiments.bench.steady import (
     SteadyPolicy,
@@ -32,6 +31,7 @@ from iat_nova.experiments.bench.steady import (
     steady,
 )
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
+from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import (
     Attachment,
     AttachmentKind,

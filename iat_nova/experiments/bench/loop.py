@@ -33,7 +33,6 @@ from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership, ownership
 from iat_nova.agent.parts import Parts
 from iat_nova.common.clock import SystemClock
-from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.experiments.bench import fake
 from iat_nova.experiments.bench.steady import (
     SteadyInventory,
@@ -43,9 +42,10 @@ from iat_nova.experiments.bench.steady import (
     emulated_tenant,
     steady,
 )
-from iat_nova.hardware import events
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
-from iat_nova.hardware.perf import PerfCounters
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.counters.perf import PerfCounters
+from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,

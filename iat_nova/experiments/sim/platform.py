@@ -10,7 +10,7 @@ from iat_nova.experiments.sim import warm
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.scenario import ScenarioError
 from iat_nova.experiments.sim.server import EmulatedServer
-from iat_nova.hardware.machine import Machine
+from iat_nova.hardware.host.machine import Machine
 from iat_nova.model.message import as_message
 
 

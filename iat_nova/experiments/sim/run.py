@@ -20,13 +20,13 @@ from iat_nova.agent.loop import Agent
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.clock import Clock
-from iat_nova.enforcement.enforcer import Enforcer
 from iat_nova.experiments.sim import nic
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
 from iat_nova.hardware.api import DomainCounts
+from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout, Message
 from iat_nova.report.log import LogLanguage
 from iat_nova.store.reader import HistoryReader

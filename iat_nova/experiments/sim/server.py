@@ -18,7 +18,6 @@ from iat_nova.experiments.sim.plant import Plant
 from iat_nova.experiments.sim.scenario import Event, Scenario, Traffic
 from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
 from iat_nova.experiments.sim.workloads import threads as th
-from iat_nova.hardware import limits as rules
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
     ClassMask,
@@ -28,6 +27,7 @@ from iat_nova.hardware.api import (
     InboundCounts,
     L2Counts,
 )
+from iat_nova.hardware.cat import limits as rules
 from iat_nova.model import UNLIMITED, CacheDomain, WayMask
 
 # The wall clock of an emulated server starts here (2026-01-01), so that runs are repeatable.

@@ -52,7 +52,7 @@ def yardstick() -> tuple[pathlib.Path, ...]:
     return tuple(
         source
         for source, path in parts.items()
-        if path == ("hardware", "limits.py")
+        if path == ("hardware", "cat", "limits.py")
         or ({"model", "sim"} & set(path[:2]) and not _APART & set(path))
     )
 

@@ -8,7 +8,7 @@ import time
 import unittest
 from pathlib import Path
 
-from iat_nova.hardware import events
+from iat_nova.hardware.counters import events
 from tests import proofs
 
 RESULTS = "/mnt/results"

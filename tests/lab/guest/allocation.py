@@ -6,12 +6,12 @@ import os
 import subprocess
 import unittest
 
-from iat_nova.hardware import probe
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.ddio import MsrDdio
-from iat_nova.hardware.msr import L3_MASK, Msr
-from iat_nova.hardware.resctrl import PREFIX, Resctrl
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl import PREFIX, Resctrl
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.ddio.ways import MsrDdio
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.kernel.msr import L3_MASK, Msr
 from iat_nova.model import WayMask, message
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug
 from tests.proofs import proves

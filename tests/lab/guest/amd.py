@@ -7,12 +7,13 @@ import unittest
 
 from iat_nova.agent.loop import LEAST_SAMPLE_S
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware import events, probe
 from iat_nova.hardware.api import ClassMask, CoreCounts, DomainCounts
-from iat_nova.hardware.backends import choose
-from iat_nova.hardware.fabric import fabric_pmu
-from iat_nova.hardware.probe import Host, Level
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.counters.fabric import fabric_pmu
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.host.backends import choose
+from iat_nova.hardware.host.probe import Host, Level
 from iat_nova.model import WayMask
 from tests.lab.guest.allocation import Mounted
 from tests.lab.guest.guarded import state

@@ -4,9 +4,9 @@
 import unittest
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware import probe
-from iat_nova.hardware.backends import choose
-from iat_nova.hardware.probe import Host
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.host.backends import choose
+from iat_nova.hardware.host.probe import Host
 from tests.lab.guest.machine import mount
 
 

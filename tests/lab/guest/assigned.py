@@ -3,9 +3,9 @@
 
 import unittest
 
-from iat_nova.hardware.monitor import offered
-from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.counters.monitor import offered
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug, unmount
 from tests.lab.registers import RMID_UNIT
 from tests.proofs import proves

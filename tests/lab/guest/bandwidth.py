@@ -3,7 +3,7 @@
 
 import subprocess
 
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from tests.lab.guest import loop
 from tests.lab.guest.host import BIN, REGISTERS
 from tests.proofs import proves

@@ -7,14 +7,14 @@ import unittest
 
 from iat_nova.agent.loop import LEAST_SAMPLE_S
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware import events
 from iat_nova.hardware.api import CoreCounts, HardwareError
-from iat_nova.hardware.cha import ChaPerf, cha_pmus
-from iat_nova.hardware.cha_msr import ChaMsr
-from iat_nova.hardware.msr import PERFEVTSEL, Msr
-from iat_nova.hardware.msr_counters import MsrCounters
-from iat_nova.hardware.perf import PerfCounters
-from iat_nova.hardware.perf_event import PerfEvent
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.counters.cha import ChaPerf, cha_pmus
+from iat_nova.hardware.counters.cha_msr import ChaMsr
+from iat_nova.hardware.counters.msr_counters import MsrCounters
+from iat_nova.hardware.counters.perf import PerfCounters
+from iat_nova.hardware.counters.perf_event import PerfEvent
+from iat_nova.hardware.kernel.msr import PERFEVTSEL, Msr
 from tests.lab.guest.machine import TOPOLOGY, Registers, plug
 from tests.proofs import proves
 from tests.said import raises

@@ -9,12 +9,13 @@ import unittest
 from pathlib import Path
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.enforcement.snapshot import HostTaken, Snapshot
-from iat_nova.hardware import events, probe
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
-from iat_nova.hardware.backends import Preferences, choose
-from iat_nova.hardware.probe import Host, Level
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.enforcement.snapshot import HostTaken, Snapshot
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.host.backends import Preferences, choose
+from iat_nova.hardware.host.probe import Host, Level
 from iat_nova.model import WayMask, message
 from tests.lab.guest.machine import Registers, mount
 from tests.proofs import proves

@@ -6,7 +6,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from tests.functional import host_case
 from tests.lab.guest.machine import Registers, mount
 from tools import demo_host

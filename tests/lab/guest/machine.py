@@ -5,8 +5,8 @@ import subprocess
 import time
 from pathlib import Path
 
-from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
-from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_ROOT
+from iat_nova.hardware.kernel.topology import Topology
 from tests.lab import registers
 
 RESCTRL = DEFAULT_ROOT

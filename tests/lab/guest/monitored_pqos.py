@@ -8,7 +8,7 @@ import threading
 import time
 from pathlib import Path
 
-from iat_nova.hardware.monitor import offered
+from iat_nova.hardware.counters.monitor import offered
 from tests.lab.guest import monitoring
 from tests.lab.guest.machine import mount, unmount
 from tests.lab.registers import RMID_UNIT

@@ -4,9 +4,9 @@
 import unittest
 
 from iat_nova.hardware.api import ClassMask, HardwareError
-from iat_nova.hardware.monitor import OCCUPANCY, Monitor, offered
-from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.counters.monitor import OCCUPANCY, Monitor, offered
 from iat_nova.model import DomainInventory, WayMask, message
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount
 from tests.lab.registers import RMID_UNIT

@@ -7,9 +7,9 @@ import subprocess
 import unittest
 
 from iat_nova.hardware.api import ClassMask, HardwareError
-from iat_nova.hardware.pqos import PqosAllocator
-from iat_nova.hardware.pqos_lib import Interface, Pqos, PqosError, load
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.pqos import PqosAllocator
+from iat_nova.hardware.cat.pqos_lib import Interface, Pqos, PqosError, load
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug, unmount
 from tests.proofs import proves

@@ -7,7 +7,7 @@ import threading
 import time
 import unittest
 
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from tests.lab.guest.agents import COMERS, PC_CPU, AgentCase
 from tests.lab.guest.host import found
 from tests.lab.guest.machine import plug

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from iat_nova.agent import rights
 from iat_nova.common.clock import SystemClock
-from iat_nova.enforcement.snapshot import Snapshot
-from iat_nova.hardware import backends
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.probe import Host
-from iat_nova.hardware.rootport import DEVICES, PERFCTRLSTS_0, RootPorts
+from iat_nova.hardware.ddio.rootport import DEVICES, PERFCTRLSTS_0, RootPorts
+from iat_nova.hardware.enforcement.snapshot import Snapshot
+from iat_nova.hardware.host import backends
+from iat_nova.hardware.host.probe import Host
 from iat_nova.model import message
 from tests.lab.guest.machine import mount
 from tests.proofs import proves

@@ -22,8 +22,8 @@ import unittest
 from pathlib import Path
 
 from iat_nova.agent import rights, state_pointer
-from iat_nova.hardware import events, perf_event
-from iat_nova.hardware.resctrl_fs import DEFAULT_ROOT
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_ROOT
+from iat_nova.hardware.counters import events, perf_event
 from tests.lab.guest.machine import Registers, mount, unmount
 from tests.proofs import proves
 from tests.said import sentence

@@ -26,8 +26,8 @@ from iat_nova.model import (
 from iat_nova.model.reasons import Code
 from iat_nova.report import sentences
 from tests.unit.build import tenant
-from tests.unit.enforcement import test_restore
 from tests.unit.hardware import test_sockets
+from tests.unit.hardware.enforcement import test_restore
 
 EMPTY = Facts(HostFacts("h", (), ()), (), None)
 

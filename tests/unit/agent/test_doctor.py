@@ -11,12 +11,12 @@ from unittest import mock
 from iat_nova.agent import doctor, restoring, rights, wiring
 from iat_nova.agent.hand_over import Left
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.probe import Level
+from iat_nova.hardware.host.probe import Level
 from iat_nova.model import Facts, HostFacts, VirtualSwitch, message
 from iat_nova.report.sentences import text
 from tests.said import reworded
-from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
+from tests.unit.hardware.enforcement import test_restore
 from tests.unit.hardware.test_rootport import config_space
 
 NODE = """<node>{}</node>"""
@@ -349,8 +349,8 @@ class Around(DoctorCase):
         (self.roots.resctrl / "schemata").unlink()
         self.configure(cat_interface="pqos-msr")
         with (
-            mock.patch("iat_nova.hardware.backends.load"),
-            mock.patch("iat_nova.hardware.pqos.Pqos", side_effect=AssertionError),
+            mock.patch("iat_nova.hardware.host.backends.load"),
+            mock.patch("iat_nova.hardware.cat.pqos.Pqos", side_effect=AssertionError),
         ):
             self.check_refused("cache domains", "missing", "cpuid: No such file",
                                "^modprobe cpuid$", status=0)  # fmt: skip
@@ -365,7 +365,7 @@ class Around(DoctorCase):
         """It is named, and what it holds is nobody else's."""
         code = (
             "import sys; from pathlib import Path\n"
-            "from iat_nova.enforcement.snapshot import Snapshot\n"
+            "from iat_nova.hardware.enforcement.snapshot import Snapshot\n"
             "with Snapshot({}, snapshot=Path('x'), lock=Path(sys.argv[1])).only_writer():\n"
             "    print('held', flush=True); sys.stdin.read()\n"
         )

@@ -34,7 +34,7 @@ from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
 from tests.said import sentence
 from tests.unit.build import Clock, tenant
-from tests.unit.enforcement import test_restore
+from tests.unit.hardware.enforcement import test_restore
 
 VERSION = importlib.metadata.version("iat-nova")
 

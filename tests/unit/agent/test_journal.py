@@ -9,8 +9,8 @@ import unittest
 from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import SystemClock
-from iat_nova.enforcement.enforcer import Effective
 from iat_nova.experiments.bench.fake import SKYLAKE
+from iat_nova.hardware.enforcement.enforcer import Effective
 from iat_nova.model import (
     DomainInventory,
     Facts,

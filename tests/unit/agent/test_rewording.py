@@ -35,7 +35,7 @@ from iat_nova.store.reader import HistoryReader
 from iat_nova.store.replay import Replay
 from iat_nova.store.requests import Holds, PauseFile
 from tests.unit.build import Clock
-from tests.unit.enforcement import test_restore
+from tests.unit.hardware.enforcement import test_restore
 
 POLICY = """
 classes:

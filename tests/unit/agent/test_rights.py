@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from iat_nova.agent import rights
-from iat_nova.hardware.capabilities import NUMBERS, held
+from iat_nova.hardware.kernel.capabilities import NUMBERS, held
 from iat_nova.model import message
 
 NOBODY = rights.Service("nobody", frozenset({"CAP_DAC_OVERRIDE"}))

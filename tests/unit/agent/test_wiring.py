@@ -13,8 +13,8 @@ from iat_nova.agent.ownership import Ownership
 from iat_nova.common.clock import SystemClock
 from iat_nova.experiments.bench import fake
 from iat_nova.experiments.bench.steady import SteadyInventory
-from iat_nova.hardware.machine import Machine
-from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.host.machine import Machine
 from iat_nova.model import WayMask, verbatim
 from iat_nova.policy import PolicyError, Problem
 from tests.unit.hardware import trees

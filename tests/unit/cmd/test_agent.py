@@ -12,9 +12,9 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.cmd import agent
-from iat_nova.enforcement import snapshot as snapshot
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.machine import Choice
+from iat_nova.hardware.enforcement import snapshot as snapshot
+from iat_nova.hardware.host.machine import Choice
 from iat_nova.model import message, verbatim
 from iat_nova.policy import PolicyError, Problem
 from iat_nova.report import log

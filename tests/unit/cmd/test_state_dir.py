@@ -15,10 +15,10 @@ from iat_nova import conf
 from iat_nova.agent import rights, state_pointer
 from iat_nova.cmd import main as program
 from iat_nova.common import config_files
-from iat_nova.enforcement.snapshot_file import SnapshotFile
+from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile
 from tests.unit import stories
 from tests.unit.cmd.test_cli import CliCase
-from tests.unit.enforcement.test_restore import MachineCase
+from tests.unit.hardware.enforcement.test_restore import MachineCase
 
 TRAP, NAMED = "poisoned-default", "named-state"
 TESTS = pathlib.Path(__file__).parents[3] / "etc/iat-nova/policy-tests.yaml"

@@ -6,10 +6,10 @@ on the hardware in memory, on the emulated server, on a resctrl tree in a tempor
 the lab's guest; those of `AssignedContract` on such a tree and in the guest.
 """
 
-from iat_nova.hardware import limits
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.hardware.monitor import BANDWIDTH, Monitor, offered
-from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP, parse_limits
+from iat_nova.hardware.cat import limits
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, parse_limits
+from iat_nova.hardware.counters.monitor import BANDWIDTH, Monitor, offered
 from iat_nova.model import DomainInventory, Priority, WayMask, message
 from tests.said import raises
 from tests.unit.build import tenant

@@ -4,7 +4,7 @@
 import errno
 import struct
 
-from iat_nova.hardware.msr import Msr
+from iat_nova.hardware.kernel.msr import Msr
 
 SKX_CHAS = 18
 

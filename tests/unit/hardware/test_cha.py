@@ -3,9 +3,9 @@ import dataclasses
 import unittest
 from unittest import mock
 
-from iat_nova.hardware import cha, events
 from iat_nova.hardware.api import DomainCounts, HardwareError
-from iat_nova.hardware.perf_event import CpuOffline, PerfEvent
+from iat_nova.hardware.counters import cha, events
+from iat_nova.hardware.counters.perf_event import CpuOffline, PerfEvent
 from tests.proofs import proves
 from tests.said import raises
 from tests.unit.hardware import trees
@@ -193,7 +193,7 @@ class Reading(unittest.TestCase):
 
     def test_descriptors(self):
         """The limit of open files is raised for what is not open yet: two a slice and package."""
-        with mock.patch("iat_nova.hardware.cha.allow_descriptors") as allowed:
+        with mock.patch("iat_nova.hardware.counters.cha.allow_descriptors") as allowed:
             reader = self.reader(slices=None)
             reader.watch()
         self.assertEqual([mock.call(72), mock.call(0)], allowed.mock_calls)

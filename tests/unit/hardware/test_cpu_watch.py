@@ -4,7 +4,7 @@
 import unittest
 
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cpu_watch import CpuWatch, settled
+from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from tests.said import raises
 from tests.unit.hardware import trees
 

@@ -4,11 +4,11 @@ import json
 import unittest
 from unittest import mock
 
-from iat_nova.hardware import events
 from iat_nova.hardware.api import DomainOffline, HardwareError
-from iat_nova.hardware.ddio import FixedDdio, IoAllocDdio, MsrDdio
-from iat_nova.hardware.msr import IIO_LLC_WAYS
-from iat_nova.hardware.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.ddio.ways import FixedDdio, IoAllocDdio, MsrDdio
+from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS
 from iat_nova.model import WayMask, message
 from tests.proofs import proves
 from tests.said import raises

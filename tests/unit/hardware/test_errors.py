@@ -3,10 +3,10 @@
 
 import unittest
 
-from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.msr import MsrError
-from iat_nova.hardware.resctrl_fs import ResctrlError
+from iat_nova.hardware.cat.resctrl_fs import ResctrlError
+from iat_nova.hardware.host import probe
+from iat_nova.hardware.kernel.msr import MsrError
 from iat_nova.model import verbatim
 from iat_nova.report.sentences import text
 

@@ -4,11 +4,11 @@
 import unittest
 from pathlib import Path
 
-from iat_nova.hardware import events, fabric
 from iat_nova.hardware.api import DomainCounts, HardwareError
-from iat_nova.hardware.cha import Pmu
-from iat_nova.hardware.perf_event import PerfEvent
-from iat_nova.hardware.topology import Cache
+from iat_nova.hardware.counters import events, fabric
+from iat_nova.hardware.counters.cha import Pmu
+from iat_nova.hardware.counters.perf_event import PerfEvent
+from iat_nova.hardware.kernel.topology import Cache
 from tests.proofs import proves
 from tests.said import raises
 from tests.unit.hardware import trees

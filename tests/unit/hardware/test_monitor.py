@@ -3,11 +3,11 @@
 
 import unittest
 
-from iat_nova.hardware import resctrl_saved
 from iat_nova.hardware.api import ClassMask, HardwareError, TenantCounts
-from iat_nova.hardware.monitor import LIMBO_S, Monitor, offered
-from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.resctrl_fs import DEFAULT_GROUP
+from iat_nova.hardware.cat import resctrl_saved
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP
+from iat_nova.hardware.counters.monitor import LIMBO_S, Monitor, offered
 from iat_nova.model import (
     CacheDomain,
     DomainInventory,

@@ -5,10 +5,11 @@ import os
 import unittest
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware import events, msr
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
-from iat_nova.hardware.cha_msr import ChaMsr
-from iat_nova.hardware.msr_counters import MsrCounters
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.counters.cha_msr import ChaMsr
+from iat_nova.hardware.counters.msr_counters import MsrCounters
+from iat_nova.hardware.kernel import msr
 from tests.proofs import proves
 from tests.said import raises, sentence
 from tests.unit.hardware import trees

@@ -7,9 +7,9 @@ from pathlib import Path
 from unittest import mock
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
-from iat_nova.hardware.perf import PerfCounters
+from iat_nova.hardware.counters import events, perf_event
+from iat_nova.hardware.counters.perf import PerfCounters
 from tests.proofs import proves
 from tests.said import raises
 

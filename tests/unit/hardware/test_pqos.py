@@ -8,11 +8,11 @@ import sys
 import unittest
 from types import SimpleNamespace
 
-from iat_nova.hardware import pqos_lib
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.pqos import PqosAllocator
-from iat_nova.hardware.pqos_lib import Capability, Core, Interface, Pqos, PqosError
-from iat_nova.hardware.shape import check
+from iat_nova.hardware.cat import pqos_lib
+from iat_nova.hardware.cat.pqos import PqosAllocator
+from iat_nova.hardware.cat.pqos_lib import Capability, Core, Interface, Pqos, PqosError
+from iat_nova.hardware.kernel.shape import check
 from iat_nova.model import BandwidthControl, WayMask, message
 from tests.said import raises
 from tests.unit.hardware import contract, trees

@@ -10,12 +10,12 @@ from pathlib import Path
 from unittest import mock
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware import backends, probe
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.backends import Preferences
-from iat_nova.hardware.locks import lock_holder
-from iat_nova.hardware.pqos_lib import PqosError
-from iat_nova.hardware.probe import Level, Roots
+from iat_nova.hardware.cat.pqos_lib import PqosError
+from iat_nova.hardware.host import backends, probe
+from iat_nova.hardware.host.backends import Preferences
+from iat_nova.hardware.host.probe import Level, Roots
+from iat_nova.hardware.kernel.locks import lock_holder
 from iat_nova.model import Message, WayMask, message
 from iat_nova.report.sentences import text
 from tests.proofs import ANY, proves
@@ -64,8 +64,8 @@ class HostCase(unittest.TestCase):
         self.perf = None  # why perf refuses
         self.pqos = mock.Mock(_name="libpqos.so.4")
         for target, value in (
-            ("iat_nova.hardware.perf_event.available", lambda *_arguments: self.perf),
-            ("iat_nova.hardware.probe.load", self.load_pqos),
+            ("iat_nova.hardware.counters.perf_event.available", lambda *_arguments: self.perf),
+            ("iat_nova.hardware.host.probe.load", self.load_pqos),
         ):
             patch = mock.patch(target, value)
             patch.start()
@@ -440,7 +440,7 @@ class Choosing(HostCase):
         self.tree = probe.ResctrlFs(self.folder / "nowhere")
         for cpu in (0, 2):
             trees.put_cpuid(self.roots.msr, cpu)
-        with mock.patch("iat_nova.hardware.backends.load"):
+        with mock.patch("iat_nova.hardware.host.backends.load"):
             made = self.choose(cat="pqos-msr", ddio="none")
         self.assertEqual([(0x600, False)] * 2, [
             (domain.ddio_found, domain.ddio_resizable) for domain in made.allocator.look()
@@ -559,7 +559,7 @@ class Choosing(HostCase):
 
     def test_libpqos(self):
         """libpqos is used when asked for, or where the kernel has no resctrl at all."""
-        with mock.patch("iat_nova.hardware.backends.load"):
+        with mock.patch("iat_nova.hardware.host.backends.load"):
             self.assertEqual("pqos-os", self.chosen(self.choose(cat="pqos-os"))["cat"])
             self.tree = probe.ResctrlFs(self.folder / "nowhere")
             self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
@@ -587,7 +587,7 @@ class Choosing(HostCase):
                 for path in self.roots.cpus.glob("cpu*/node*"):
                     path.rmdir()
                 self.cpus.put_nodes(*nodes)
-                with mock.patch("iat_nova.hardware.backends.ChaPerf") as made:
+                with mock.patch("iat_nova.hardware.host.backends.ChaPerf") as made:
                     self.choose(cha_slices=asked)
                 self.assertEqual(counted, made.call_args.kwargs["slices"])
 

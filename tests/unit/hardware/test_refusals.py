@@ -7,18 +7,19 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from iat_nova.enforcement import snapshot as snapshot
 from iat_nova.experiments.bench.fake import SKYLAKE
-from iat_nova.hardware import cha, events, limits, perf_event
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cha_msr import ChaMsr
-from iat_nova.hardware.ddio import IoAllocDdio, MsrDdio
-from iat_nova.hardware.msr import MsrError, SavedRegisters
-from iat_nova.hardware.perf_event import PerfEvent
-from iat_nova.hardware.resctrl import Resctrl
-from iat_nova.hardware.resctrl_fs import ResctrlFs
-from iat_nova.hardware.rootport import RootPorts
-from iat_nova.hardware.topology import Topology
+from iat_nova.hardware.cat import limits
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.counters import cha, events, perf_event
+from iat_nova.hardware.counters.cha_msr import ChaMsr
+from iat_nova.hardware.counters.perf_event import PerfEvent
+from iat_nova.hardware.ddio.rootport import RootPorts
+from iat_nova.hardware.ddio.ways import IoAllocDdio, MsrDdio
+from iat_nova.hardware.enforcement import snapshot as snapshot
+from iat_nova.hardware.kernel.msr import MsrError, SavedRegisters
+from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import WayMask, message
 from tests.said import raises
 from tests.unit.hardware import trees

@@ -8,10 +8,10 @@ import shutil
 import unittest
 from unittest import mock
 
-from iat_nova.hardware import resctrl_fs
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.resctrl import PREFIX, Resctrl
-from iat_nova.hardware.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat import resctrl_fs
+from iat_nova.hardware.cat.resctrl import PREFIX, Resctrl
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.model import BandwidthControl, WayMask, message
 from tests.said import raises, sentence
 from tests.unit.hardware import contract, trees

@@ -9,15 +9,15 @@ from unittest import mock
 
 from iat_nova import conf
 from iat_nova.agent import wiring
-from iat_nova.enforcement.snapshot_file import SnapshotFile
-from iat_nova.hardware import events
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.rootport import PERFCTRLSTS_0, RootPorts
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.ddio.rootport import PERFCTRLSTS_0, RootPorts
+from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile
 from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Layout, WayMask, message
 from tests.proofs import proves
 from tests.said import raises
-from tests.unit.enforcement import test_restore
 from tests.unit.hardware import trees
+from tests.unit.hardware.enforcement import test_restore
 
 PORT, OTHER = "0000:3a:00.0", "0000:3a:02.0"
 DISK, BRIDGE, BELOW = "0000:3b:00.0", "0000:3c:00.0", "0000:3d:00.0"

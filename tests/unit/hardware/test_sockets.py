@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.hardware.sockets import Sockets, populated
+from iat_nova.hardware.kernel.sockets import Sockets, populated
 from iat_nova.model import CacheDomain
 from tests.unit.hardware import trees
 

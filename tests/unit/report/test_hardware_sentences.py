@@ -14,8 +14,8 @@ from unittest import mock
 
 import iat_nova
 from iat_nova.cmd import agent, doctor, main
-from iat_nova.hardware import probe
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.host import probe
 from iat_nova.model import Message, message
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.qualify import run

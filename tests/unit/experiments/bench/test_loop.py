@@ -14,10 +14,10 @@ from iat_nova.cmd import main as program
 from iat_nova.common.clock import SystemClock
 from iat_nova.experiments.bench import fake
 from iat_nova.experiments.bench import loop as bench
-from iat_nova.hardware import events, perf_event
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.machine import Machine
-from iat_nova.hardware.perf import PerfCounters
+from iat_nova.hardware.counters import events, perf_event
+from iat_nova.hardware.counters.perf import PerfCounters
+from iat_nova.hardware.host.machine import Machine
 from iat_nova.model import CacheDomain, WayMask
 from tests.said import raises
 

@@ -75,7 +75,9 @@ class TestDigest(unittest.TestCase):
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.enterContext(mock.patch.object(_compile, "_SIM", self.folder / "iat_nova/experiments/sim"))
+        self.enterContext(
+            mock.patch.object(_compile, "_SIM", self.folder / "iat_nova/experiments/sim")
+        )
         self.addCleanup(self.forget)
         self.source = self.folder / "iat_nova/experiments/sim/engine.py"
         shutil.copytree(SIM, self.source.parent, ignore=shutil.ignore_patterns("__pycache__"))

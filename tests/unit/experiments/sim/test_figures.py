@@ -12,8 +12,8 @@ from unittest import mock
 from iat_nova.experiments.sim import parallel
 from iat_nova.experiments.sim.figures import catalogue, claims, pages, runner
 from iat_nova.experiments.sim.figures.api import REFUSED, Figure, Finding
-from iat_nova.hardware import perf_event
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.counters import perf_event
 from tests.unit.experiments.sim import in_process
 
 ROWS = pathlib.Path(__file__).parents[3] / "doc" / "source" / "figures"

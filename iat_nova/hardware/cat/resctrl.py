@@ -1,0 +1,573 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CAT through resctrl: our own groups, named ``iat-nova.1`` and so on.
+
+A group (the kernel's class of service) spans all cache domains, with one mask in each, but our
+classes belong to one domain. So a group serves one class *of every* domain: the number of groups is
+the largest number of classes in any domain, not the sum.
+
+CPUs without one of our classes stay in the default group. The default group is written only if a
+class named `api.DEFAULT_CLASS` is applied, and is restored when this class is released.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
+from iat_nova.hardware.cat import limits, resctrl_saved
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlFs
+from iat_nova.hardware.cat.resctrl_lines import GroupLines
+from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
+from iat_nova.hardware.kernel.rollback import AllReachable, Step, undoing
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import CacheDomain, Message, WayMask, message
+
+ReadClassRegister = Callable[[int, int], WayMask]
+"""(CPU, number from 0) -> the mask in this mask register of the CPU's package."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Inspection:
+    """The result of an inspection of our groups.
+
+    `foreign`: changes by other programs. `reasserted`: CPUs that had been offline (the kernel then
+    forgets their group) and were returned to their group.
+    """
+
+    foreign: tuple[Message, ...] = ()
+    reasserted: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class ResctrlMemory:
+    """The knowledge of an instance about its groups, with which another process can continue.
+
+    By cache domain: `classes` as requested, `slots` (class -> number of its group), `online` CPUs
+    with their stamps (`Topology.plugged`), masks as `read_back`, and `default_found`, the default
+    group's original masks by resource. By group: `cpus`, and `limits` of memory bandwidth by
+    domain. `made`: numbers of the groups.
+    """
+
+    classes: Mapping[int, Mapping[str, ClassMask]]
+    slots: Mapping[int, Mapping[str, int]]
+    made: tuple[int, ...]
+    cpus: Mapping[int, tuple[int, ...]]
+    plugged: Mapping[int, int | None]
+    online: Mapping[int, Mapping[int, int | None]]
+    read_back: Mapping[int, Mapping[str, WayMask]]
+    default_found: Mapping[int, Mapping[str, WayMask]]
+    inherited: Mapping[str, str] | None
+    limits: Mapping[int, Mapping[int, int]]
+
+
+class Resctrl(AllReachable):
+    """`hardware.api.CacheAllocator` on a mounted resctrl file system.
+
+    `coupled`: the hardware sets the ways shared with I/O together (Skylake); resctrl shows the
+    requested mask, but the register has more ways. `read_register` reads the effective mask if the
+    MSR driver is loaded and resctrl is mounted with ``-o debug``. `complete` adds properties that
+    resctrl does not know (DDIO) to a domain. Settings of offline CPUs and domains are lost: the
+    kernel resets these.
+    """
+
+    shape = resctrl_saved.SHAPE
+
+    def __init__(
+        self,
+        fs: ResctrlFs,
+        topology: Topology,
+        *,
+        coupled: bool = False,
+        read_register: ReadClassRegister | None = None,
+        complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
+    ) -> None:
+        self._fs = fs
+        self._topology = topology
+        self.coupled = coupled
+        self._read_register = read_register
+        self._complete = complete
+        self._info: Info | None = None
+        self._domains: dict[int, CacheDomain] = {}
+        self._classes: dict[int, dict[str, ClassMask]] = {}  # as requested, by domain
+        self._slots: dict[int, dict[str, int]] = {}  # class -> number of its group, by domain
+        self._made: set[int] = set()  # numbers of our groups that exist
+        self._cpus: dict[int, frozenset[int]] = {}  # of each group, as last written
+        self._plugged: dict[int, int | None] = {}  # of each CPU, at the time of the write
+        self._online: dict[int, dict[int, int | None]] = {}  # likewise of each domain's online CPUs
+        self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
+        self._default_found: dict[int, dict[str, WayMask]] = {}  # original masks, by resource
+        self._lines = GroupLines(fs, _group)
+
+    # ------------------------------------------------------------------- what is there
+
+    def mounted(self) -> bool:
+        """Return whether resctrl is mounted now."""
+        return (self._fs.root / "schemata").exists()
+
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Read the cache domains with their limits.
+
+        `classes` leaves out classes of foreign groups and of devices (io_alloc). `reserved_ways`:
+        ways of exclusive and pseudo-locked groups. A CPU seen once stays in its domain while
+        offline, and so do the NUMA nodes of its socket.
+        """
+        info = self._info = self._fs.info()
+        exclusive = self._fs.in_use_exclusively(info)
+        bandwidth = self._fs.bandwidth_control().control
+        classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
+        present = self._fs.masks(DEFAULT_GROUP, info.resources[0])
+        for cache in self._topology.caches():
+            if cache.id not in present:
+                continue
+            known = self._domains.get(cache.id)
+            cpus = set(cache.cpus) | set(known.cpus if known else ())
+            nodes = set(cache.socket_nodes) | set(known.numa_nodes if known else ())
+            ways = info.cbm_mask.bit_length()
+            domain = CacheDomain(
+                id=cache.id,
+                cpus=tuple(sorted(cpus)),
+                ways=ways,
+                classes=max(classes, 1),
+                min_ways=max(info.min_cbm_bits, 1),  # AMD accepts empty masks; we never write them
+                sparse_masks=info.sparse_masks,
+                coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
+                reserved_ways=exclusive.get(cache.id, WayMask(0)),
+                way_bytes=cache.size_bytes and cache.size_bytes // ways,
+                numa_nodes=tuple(sorted(nodes)),
+                bandwidth=bandwidth,
+            )
+            self._domains[cache.id] = self._complete(domain)
+        if not self._domains:
+            raise HardwareError(message("resctrl-without-domains", path=str(self._fs.root)))
+        return tuple(self._domains[number] for number in sorted(self._domains))
+
+    def remember(self, domains: Iterable[CacheDomain]) -> None:
+        """Take exactly these domains as seen earlier, also with offline CPUs."""
+        self._domains = {domain.id: domain for domain in domains}
+
+    def foreign_groups(self) -> tuple[str, ...]:
+        """Return the control groups of other programs, without monitoring groups."""
+        return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
+
+    def own_groups(self) -> tuple[str, ...]:
+        """Return the control groups with our name, from any program; empty if unmounted."""
+        if not self.mounted():
+            return ()
+        return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
+
+    def effective(self, domain: int) -> Mapping[str, WayMask]:
+        """Read back the masks of our classes; see `api.CacheAllocator`."""
+        found = limits.find(self._limits(), domain)
+        return {
+            name: self._effective(found, group, self._masks(group, domain))
+            for name in self._classes.get(domain, {})
+            for group in (_group(self._slots[domain][name]),)
+        }
+
+    def bandwidth(self, domain: int) -> Mapping[str, int]:
+        """Read back the memory bandwidth of our classes; see `api.CacheAllocator`."""
+        if limits.find(self._limits(), domain).bandwidth is None:
+            return {}
+        shown = {
+            name: self._fs.bandwidth(_group(number)).get(domain)
+            for name, number in self._slots.get(domain, {}).items()
+            if number
+        }
+        return {name: limit for name, limit in shown.items() if limit is not None}
+
+    def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
+        """Return the effective mask of a group, given the masks in its files by resource."""
+        shown = next(iter(masks.values()))
+        number = self._fs.hardware_class(group) if self._read_register else None
+        if self._read_register is None or number is None:
+            return limits.effective(domain, shown)
+        online = self._topology.online() & frozenset(domain.cpus)
+        if not online:
+            raise DomainOffline(domain.id)
+        # With code and data prioritisation a class has two registers, the first for data.
+        return self._read_register(min(online), number * len(masks))
+
+    def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
+        """Return a group's masks in a domain by resource. Raises `DomainOffline`."""
+        found = {}
+        for resource in self._limits_info().resources:
+            masks = self._fs.masks(group, resource)
+            if domain not in masks:  # the kernel leaves out offline domains
+                raise DomainOffline(domain)
+            found[resource] = masks[domain]
+        return found
+
+    def _limits(self) -> tuple[CacheDomain, ...]:
+        return tuple(self._domains.values()) or self.domains()
+
+    def _limits_info(self) -> Info:
+        if self._info is None:
+            self.domains()
+        assert self._info is not None
+        return self._info
+
+    # ------------------------------------------------------------------------- writing
+
+    def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
+        """Program exactly these classes; see `api.CacheAllocator`.
+
+        Masks are written before CPUs move, and groups are removed last. If the kernel refuses a
+        step, the earlier steps are undone. If a CPU went online or offline meanwhile, all steps are
+        tried once more.
+        """
+        found = limits.find(self._limits(), domain)
+        limits.check_classes(found, classes)
+        named = {item.name: item for item in classes}
+        slots = limits.numbered(named, self._slots.get(domain, {}))
+        came = self._plugged_in(found)  # before writing: later changes are detected
+        watch = CpuWatch(self._topology)
+        try:
+            self._program(domain, named, slots)
+        except DomainOffline:
+            raise
+        except HardwareError:
+            if watch.moved() is None:
+                raise
+            self._program(domain, named, slots)
+        self._classes[domain], self._slots[domain] = named, slots
+        if DEFAULT_CLASS not in named:
+            self._default_found.pop(domain, None)
+        if domain not in self._online:  # otherwise `inspect` keeps the stamps
+            self._online[domain] = came
+        self._read_back[domain] = self.effective(domain)
+        return self._read_back[domain]
+
+    def _program(
+        self, domain: int, named: Mapping[str, ClassMask], slots: Mapping[str, int]
+    ) -> None:
+        with self._fs.locked(), undoing() as undo:
+            self._take_steps(domain, named, slots, undo)
+
+    def _take_steps(
+        self,
+        domain: int,
+        named: Mapping[str, ClassMask],
+        slots: Mapping[str, int],
+        undo: list[Step],
+    ) -> None:
+        cpus = self._wanted_cpus(
+            {**self._classes, domain: dict(named)}, {**self._slots, domain: slots}
+        )
+        self._check_owners(cpus)
+        for number in sorted(cpus.keys() - self._made):
+            self._add(number, undo)
+        for name, item in named.items():
+            self._set_masks(domain, slots[name], self._alike(item.mask), undo)
+        self._limit(domain, {slots[name]: item.bandwidth for name, item in named.items()}, undo)
+        if DEFAULT_CLASS not in named and domain in self._default_found:
+            self._set_masks(domain, 0, self._default_found[domain], undo)
+        before = dict(self._cpus)
+        undo.append(lambda: self._set_cpus(before))
+        self._set_cpus(cpus)
+        for number in sorted(self._made - cpus.keys(), reverse=True):
+            self._remove(number, undo)
+
+    def _wanted_cpus(
+        self,
+        classes: Mapping[int, Mapping[str, ClassMask]],
+        slots: Mapping[int, Mapping[str, int]],
+    ) -> dict[int, frozenset[int]]:
+        """Return the CPUs, online or offline, of every group with a class."""
+        cpus: dict[int, frozenset[int]] = {}
+        for domain, named in classes.items():
+            for name, item in named.items():
+                number = slots[domain][name]
+                if number:
+                    cpus[number] = cpus.get(number, frozenset()) | frozenset(item.cpus)
+        return cpus
+
+    def _check_owners(self, cpus: Mapping[int, frozenset[int]]) -> None:
+        """Refuse to take CPUs out of a group that is not ours."""
+        wanted = frozenset().union(*cpus.values())
+        for group in self.foreign_groups():
+            taken = wanted & parse_cpus(self._fs.cpus_list(group))
+            if taken:
+                path = str(self._fs.root / group)
+                raise HardwareError(
+                    message("cpus-in-foreign-group", path=path, cpus=format_cpus(taken)),
+                    message("remove-group-or-spare-cpus"),
+                )
+
+    def _add(self, number: int, undo: list[Step]) -> None:
+        """Make a group with the default group's limits of MB, SMBA and L2.
+
+        Bandwidth counters that the kernel assigns to the new group are released: counters are few,
+        and the traffic of a class is never read.
+        """
+        self._fs.add(_group(number))
+        self._made.add(number)
+        undo.append(lambda: self._remove(number, []))
+        self._fs.assign(_group(number), ())
+        self._lines.begin(number)
+
+    def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:
+        """Limit the memory bandwidth of these groups in a domain; remove our other limits there."""
+        for number in {*self._lines.limited(domain), *wanted} & self._made:
+            self._lines.limit(number, domain, wanted.get(number), undo)
+
+    def _remove(self, number: int, undo: list[Step]) -> None:
+        self._fs.remove(_group(number))
+        self._made.discard(number)
+        self._cpus.pop(number, None)
+
+        def put_back() -> None:
+            self._add(number, [])
+            for domain, slots in self._slots.items():
+                for name in (name for name, slot in slots.items() if slot == number):
+                    masks = self._alike(self._classes[domain][name].mask)
+                    self._set_masks(domain, number, masks, [])
+                    limit = self._classes[domain][name].bandwidth
+                    self._lines.limit(number, domain, limit, [])
+
+        undo.append(put_back)
+
+    def _alike(self, mask: WayMask) -> dict[str, WayMask]:
+        """Return a class's masks by resource: with CDP, code and data have the same mask."""
+        return dict.fromkeys(self._limits_info().resources, mask)
+
+    def _set_masks(
+        self, domain: int, number: int, masks: Mapping[str, WayMask], undo: list[Step]
+    ) -> None:
+        group = _group(number)
+        before = self._masks(group, domain)
+        if number == 0:
+            self._default_found.setdefault(domain, before)
+        if before != masks:
+            self._fs.set_masks(group, domain, masks)
+            undo.append(lambda: self._fs.set_masks(group, domain, before))
+
+    def _set_cpus(self, cpus: Mapping[int, frozenset[int]]) -> None:
+        """Write each group's online CPUs. The kernel removes a CPU from its former group."""
+        online = self._topology.online()
+        for number, whole in sorted(cpus.items()):
+            wanted = whole & online
+            if self._cpus.get(number, frozenset()) == wanted or number not in self._made:
+                continue
+            # Before writing: then a CPU that goes offline and online after the write is detected.
+            plugged = {cpu: self._topology.plugged(cpu) for cpu in wanted}
+            self._fs.set_cpus(_group(number), format_cpus(wanted))
+            self._cpus = {n: have - wanted for n, have in self._cpus.items()}
+            self._cpus[number] = wanted
+            self._plugged |= plugged
+
+    # --------------------------------------------------------------- watching and ending
+
+    def inspect(self) -> Inspection:
+        """Compare our groups with our last writes; put CPUs that are online again into their group.
+
+        The masks in the files are compared and, if readable, the masks in the registers. Foreign
+        changes are reported and not undone. A difference counts only if no CPU went online or
+        offline during the reading: the kernel resets CPUs and domains that were offline. Raises
+        `HardwareError`.
+        """
+        reasserted: set[int] = set()
+        for _ in range(TRIES):
+            watch = CpuWatch(self._topology)
+            found = self._inspect()
+            reasserted.update(found.reasserted)
+            if not found.foreign or watch.moved() is None:
+                return Inspection(found.foreign, tuple(sorted(reasserted)))
+        return Inspection((), tuple(sorted(reasserted)))  # the next inspection decides
+
+    def _inspect(self) -> Inspection:
+        self._renew_masks()
+        self._follow_default()
+        foreign = self._foreign_masks()
+        lost: set[int] = set()
+        online = self._topology.online()
+        for number, wanted in self._cpus.items():
+            if number not in self._made or not self._exists(number):
+                continue
+            have = parse_cpus(self._fs.cpus_list(_group(number)))
+            returned = {
+                cpu
+                for cpu in (wanted & online) - have
+                if self._topology.plugged(cpu) != self._plugged.get(cpu)
+            }
+            lost |= returned
+            moved = (have ^ (wanted & online)) - returned
+            if moved:
+                cpus = format_cpus(moved)
+                foreign.append(message("group-cpus-moved", group=_group(number), cpus=cpus))
+        latecomers = self._latecomers(online)
+        if lost | latecomers:
+            self._reassert(lost)
+        return Inspection(tuple(foreign), tuple(sorted(lost | latecomers)))
+
+    def _latecomers(self, online: frozenset[int]) -> set[int]:
+        """Return CPUs of our classes that were offline when the classes were applied."""
+        written = frozenset().union(*self._cpus.values())
+        wanted = self._wanted_cpus(self._classes, self._slots)
+        return set(online & frozenset().union(*wanted.values()) - written)
+
+    def _reassert(self, lost: set[int]) -> None:
+        self._cpus = {number: cpus - lost for number, cpus in self._cpus.items()}
+        with self._fs.locked():
+            self._set_cpus(self._wanted_cpus(self._classes, self._slots))
+
+    def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
+        """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
+        online = self._topology.online() & frozenset(domain.cpus)
+        return {cpu: self._topology.plugged(cpu) for cpu in online}
+
+    def _renew_masks(self) -> None:
+        """Write the masks again that the kernel forgot of domains that were entirely offline."""
+        for domain, before in self._online.items():
+            now = self._plugged_in(self._domains[domain])
+            if not now:
+                continue
+            if all(now.get(cpu) != when for cpu, when in before.items()):
+                with self._fs.locked():
+                    for name, item in self._classes[domain].items():
+                        number = self._slots[domain][name]
+                        if self._exists(number):
+                            self._set_masks(domain, number, self._alike(item.mask), [])
+                            self._lines.renew(domain, number)
+            self._online[domain] = now
+
+    def _follow_default(self) -> None:
+        """Copy changed limits of MB, SMBA and L2 from the default group to our groups."""
+        if self._made and self._lines.changed():
+            with self._fs.locked():
+                self._lines.follow(filter(self._exists, sorted(self._made)))
+
+    def _exists(self, number: int) -> bool:
+        return number == 0 or _group(number) in self._fs.groups()
+
+    def _foreign_masks(self) -> list[Message]:
+        """Return messages on removed groups of ours, and on masks and limits others changed."""
+        present = (DEFAULT_GROUP, *self._fs.groups())
+        foreign = [
+            message("group-removed", group=_group(number))
+            for number in sorted(self._made)
+            if _group(number) not in present
+        ]
+        for domain, named in self._classes.items():
+            for name, item in named.items():
+                group = _group(self._slots[domain][name])
+                if group not in present:
+                    continue
+                try:
+                    masks = self._masks(group, domain)
+                    effective = self._effective(self._domains[domain], group, masks)
+                except DomainOffline:
+                    continue
+                for resource, now in masks.items():
+                    if now != item.mask:
+                        foreign.append(
+                            message(
+                                "group-mask-changed",
+                                group=group,
+                                resource=resource,
+                                domain=domain,
+                                mask=now,
+                                wrote=item.mask,
+                            )
+                        )
+                left = self._read_back.get(domain, {}).get(name, effective)
+                if masks == self._alike(item.mask) and effective != left:
+                    foreign.append(
+                        message(
+                            "group-register-changed",
+                            group=group,
+                            domain=domain,
+                            mask=effective,
+                            left=left,
+                        )
+                    )
+        return foreign + self._lines.foreign(filter(self._exists, sorted(self._made)))
+
+    @property
+    def memory(self) -> ResctrlMemory:
+        """The knowledge with which another process can continue with our groups."""
+        inherited, limits = self._lines.memory
+        return ResctrlMemory(
+            dict(self._classes),
+            dict(self._slots),
+            tuple(sorted(self._made)),
+            {number: tuple(sorted(cpus)) for number, cpus in self._cpus.items()},
+            dict(self._plugged),
+            dict(self._online),
+            dict(self._read_back),
+            dict(self._default_found),
+            inherited,
+            limits,
+        )
+
+    def adopt(self, memory: ResctrlMemory) -> None:
+        """Adopt the groups that our previous process left.
+
+        CPUs that were offline meanwhile return to their groups. Raises `HardwareError` if groups,
+        masks or CPUs differ: then nothing is adopted.
+        """
+        made, have = {_group(number) for number in memory.made}, set(self.own_groups())
+        if made != have:
+            left, there = tuple(sorted(made)), tuple(sorted(have))
+            raise HardwareError(message("groups-not-as-left", left=left, there=there))
+        known = {domain.id for domain in self.domains()}
+        if not known >= memory.classes.keys() == memory.slots.keys():
+            raise HardwareError(message("groups-of-absent-domains"))
+        self._classes = {number: dict(named) for number, named in memory.classes.items()}
+        self._slots = {number: dict(slots) for number, slots in memory.slots.items()}
+        self._made = set(memory.made)
+        self._cpus = {number: frozenset(cpus) for number, cpus in memory.cpus.items()}
+        self._plugged = dict(memory.plugged)
+        self._online = {number: dict(cpus) for number, cpus in memory.online.items()}
+        self._read_back = dict(memory.read_back)
+        self._default_found = {number: dict(one) for number, one in memory.default_found.items()}
+        self._lines.adopt(memory.inherited, memory.limits)
+        try:
+            foreign = self.inspect().foreign
+            if foreign:
+                raise HardwareError(message("groups-changed-meanwhile", changes=foreign))
+        except HardwareError:
+            self._forget()
+            raise
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        return resctrl_saved.save(self._fs)
+
+    def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[Message, ...]:
+        """Remove our groups and `others`, and restore the saved settings; return messages.
+
+        Works on any instance, also in another process, and may be repeated. If resctrl is not
+        mounted any more, there is nothing to restore: unmounting resets every class. Raises
+        `HardwareError` at the end, with all failures.
+        """
+        try:
+            if not self.mounted():
+                return ()
+            return resctrl_saved.restore(self._fs, saved, (*others, *self.own_groups()))
+        finally:
+            self._forget()
+
+    def remove_left_over(self) -> tuple[Message, ...]:
+        """Remove our groups without a snapshot; only for the host's writer."""
+        return self.restore({"default": {}})
+
+    def _forget(self) -> None:
+        for memory in (
+            self._classes,
+            self._slots,
+            self._cpus,
+            self._plugged,
+            self._online,
+            self._read_back,
+            self._default_found,
+        ):
+            memory.clear()
+        self._made.clear()
+        self._lines.forget()
+
+
+def _group(number: int) -> str:
+    return f"{PREFIX}{number}" if number else DEFAULT_GROUP

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings of resctrl that are saved before the first write, and their restore.
+
+The saved settings are the default group's L3 masks, and the CPUs of monitoring groups beneath the
+default group. The kernel removes a CPU from its monitoring group when the CPU goes to another
+control group, and does not return the CPU. Other lines of ``schemata`` (MB, SMBA, L2) are never
+written in foreign groups, and our groups' lines vanish with the groups.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
+from iat_nova.hardware.kernel.rollback import put_all_back
+from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
+from iat_nova.model import Message, WayMask, message
+
+_CPUS = text(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", "a list of CPUs")
+SHAPE = record(
+    {"default": mapping(text("L3(CODE|DATA)?", "L3"), mapping(NUMBER, HEX))},
+    {"monitors": mapping(text(r"(?!\.\.?$)[^/]{1,255}", "a group's name"), _CPUS)},
+)
+
+
+def save(fs: ResctrlFs) -> dict[str, Any]:
+    """Return, as plain JSON values, the settings for `restore`."""
+    masks = {name: fs.masks(DEFAULT_GROUP, name) for name in fs.info().resources}
+    return {
+        "default": {
+            name: {str(domain): f"{mask:x}" for domain, mask in by_domain.items()}
+            for name, by_domain in masks.items()
+        },
+        "monitors": {
+            name: format_cpus(cpus)
+            for name, cpus in fs.monitors().items()
+            if cpus and not name.startswith(PREFIX)
+        },
+    }
+
+
+def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[Message, ...]:
+    """Remove our groups and restore the saved settings; return messages. May be repeated.
+
+    Raises `HardwareError` at the end, with all failures.
+    """
+    resources = fs.info().resources
+    monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))
+    steps: list[Callable[[], Message | None]] = [
+        functools.partial(_remove, fs, name) for name in (*ours, *monitors)
+    ]
+    steps += [
+        functools.partial(_put_back_mask, fs, resource, int(domain), WayMask(int(mask, 16)))
+        for resource, masks in saved["default"].items()
+        for domain, mask in masks.items()
+        if resource in resources
+    ]
+    steps += [
+        functools.partial(_put_back_monitor, fs, name, parse_cpus(cpus))
+        for name, cpus in saved.get("monitors", {}).items()
+    ]
+    with fs.locked():
+        return put_all_back(steps, lambda step: step())
+
+
+def _remove(fs: ResctrlFs, name: str) -> Message:
+    fs.remove(name)
+    return message("removed", path=str(fs.root / name))
+
+
+def _put_back_mask(fs: ResctrlFs, resource: str, domain: int, mask: WayMask) -> Message | None:
+    now = fs.masks(DEFAULT_GROUP, resource)
+    if now.get(domain, mask) == mask:  # or the domain is offline: the kernel resets the domain
+        return None
+    fs.set_masks(DEFAULT_GROUP, domain, {resource: mask})
+    return message("default-mask-restored", resource=resource, domain=domain, mask=mask)
+
+
+def _put_back_monitor(fs: ResctrlFs, name: str, found: frozenset[int]) -> Message | None:
+    """Return lost CPUs to a monitoring group.
+
+    CPUs that another group monitors now are not returned. If the group's owner has added other
+    CPUs, the group is not changed.
+    """
+    monitors = fs.monitors()
+    now = monitors.get(name)
+    if now is None or now - found:
+        return None
+    elsewhere = frozenset().union(*monitors.values()) - now
+    lost = (found & parse_cpus(fs.cpus_list(DEFAULT_GROUP))) - now - elsewhere
+    if not lost:
+        return None
+    fs.set_cpus(fs.monitor(name), format_cpus(now | lost))
+    return message("monitored-cpus-restored", group=name, cpus=format_cpus(lost))

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``perf_event_open(2)``: one group of counters on one CPU behind one descriptor.
+
+A group is scheduled as a whole, so its counts cover the same time, and one ``read`` of the leader
+returns all of them (``PERF_FORMAT_GROUP``, tools/include/uapi/linux/perf_event.h):
+
+    u64 nr, time_enabled, time_running, value[nr]
+
+The times are in nanoseconds. The two times differ if the kernel shares the counters with other
+users (such as a guest with a virtual PMU): then the values cover `time_running` only.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import dataclasses
+import errno
+import fcntl
+import os
+import platform
+import resource
+import struct
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.kernel.capabilities import held
+from iat_nova.model import Message, message
+
+PERF_TYPE_HARDWARE = 0
+PERF_TYPE_SOFTWARE = 1
+PERF_TYPE_RAW = 4
+
+_TOTAL_TIME_ENABLED, _TOTAL_TIME_RUNNING, _GROUP = 1, 2, 8
+_ATTR_SIZE = 112  # PERF_ATTR_SIZE_VER5, Linux 4.1
+_ATTR = struct.Struct("<IIQQQQQIIQQ")  # up to config2, the rest stays zero
+_FLAG_DISABLED = 1
+_FD_CLOEXEC = 8
+_IOC_ENABLE, _IOC_FLAG_GROUP = 0x2400, 1
+_SYSCALL = {"x86_64": 298, "aarch64": 241}
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PerfEvent:
+    """An event in the terms of ``perf_event_attr``: a PMU's type and its configuration."""
+
+    type: int
+    config: int
+    config1: int = 0
+    config2: int = 0
+
+
+class CpuOffline(HardwareError):
+    """The CPU is absent: offline, or never present."""
+
+
+class EventGroup:
+    """Counters of one CPU that run together. `fd` is the leader's descriptor.
+
+    Counting starts with the construction. Raises `CpuOffline` or `HardwareError` with all
+    descriptors closed.
+    """
+
+    __slots__ = ("_fds", "fd")
+
+    def __init__(self, events: Sequence[PerfEvent], cpu: int) -> None:
+        self._fds: list[int] = []
+        try:
+            for event in events:
+                leader = self._fds[0] if self._fds else -1
+                self._fds.append(_open(event, cpu, leader))
+            self.fd = self._fds[0]
+            fcntl.ioctl(self.fd, _IOC_ENABLE, _IOC_FLAG_GROUP)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the descriptors; may be repeated."""
+        while self._fds:
+            os.close(self._fds.pop())
+
+
+def _open(event: PerfEvent, cpu: int, leader: int) -> int:
+    attr = ctypes.create_string_buffer(_ATTR_SIZE)
+    read_format = _TOTAL_TIME_ENABLED | _TOTAL_TIME_RUNNING | _GROUP
+    # Members follow their leader, which is started once all members are open. All exclude bits
+    # stay zero: guests and the kernel also count.
+    flags = _FLAG_DISABLED if leader == -1 else 0
+    fields = (event.type, _ATTR_SIZE, event.config, 0, 0, read_format, flags, 0, 0)
+    _ATTR.pack_into(attr, 0, *fields, event.config1, event.config2)
+    fd: int = _libc().syscall(_number(), attr, -1, cpu, leader, _FD_CLOEXEC)
+    if fd < 0:
+        raise _refusal(ctypes.get_errno(), event, cpu)
+    return fd
+
+
+def _libc() -> ctypes.CDLL:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.syscall.restype = ctypes.c_long
+    libc.syscall.argtypes = [
+        ctypes.c_long,  # number
+        ctypes.c_void_p,  # attr
+        ctypes.c_long,  # pid
+        ctypes.c_long,  # cpu
+        ctypes.c_long,  # group_fd
+        ctypes.c_ulong,  # flags
+    ]
+    return libc
+
+
+def _number() -> int:
+    machine = platform.machine()
+    try:
+        return _SYSCALL[machine]
+    except KeyError:
+        raise HardwareError(message("perf-unknown-machine", machine=machine)) from None
+
+
+PARANOID = Path("/proc/sys/kernel/perf_event_paranoid")
+_STRICTEST = 2  # the strictest value at which CAP_PERFMON is enough, everywhere
+_ADVICE = {
+    errno.EMFILE: message("raise-open-files"),
+    errno.ENFILE: message("raise-file-max"),
+    errno.ENOENT: message("event-absent"),
+    errno.EOPNOTSUPP: message("event-absent"),
+    errno.EINVAL: message("event-unknown"),
+    errno.EBUSY: message("counters-held"),
+    errno.ENOSYS: message("kernel-without-perf"),
+}
+
+
+def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
+    refused = message(
+        "perf-refused",
+        cpu=cpu,
+        type=event.type,
+        config=event.config,
+        reason=os.strerror(code),
+    )
+    if code in (errno.ENODEV, errno.ENXIO):
+        return CpuOffline(message("perf-cpu-offline", refusal=refused))
+    if code in (errno.EACCES, errno.EPERM):
+        why, remedy = no_right(_paranoid(), held("CapEff"))
+        return HardwareError(message("perf-no-right", refusal=refused, why=why), remedy)
+    return HardwareError(refused, _ADVICE.get(code, message("see-perf-event-open")))
+
+
+def _paranoid() -> int | None:
+    """Return kernel.perf_event_paranoid, None if unreadable."""
+    try:
+        return int(PARANOID.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[Message, Message]:
+    """Return why a process with these capabilities may not count, and the remedy.
+
+    `paranoid` is kernel.perf_event_paranoid, None if unknown. Debian's kernels require
+    CAP_SYS_ADMIN from 3 on, Ubuntu's from 4 on (by the distributions' patch "security,perf: Allow
+    further restriction of perf_event_open"); all kernels require CAP_PERFMON from 1 on.
+    """
+    if paranoid is None:
+        return message("paranoid-unknown"), message("give-perfmon")
+    if paranoid > _STRICTEST and "CAP_SYS_ADMIN" not in capabilities:
+        why = message("paranoid-too-strict", paranoid=paranoid)
+        return why, message("lower-paranoid", paranoid=_STRICTEST)
+    have = tuple(sorted(capabilities & {"CAP_PERFMON", "CAP_SYS_ADMIN"}))
+    if not have:
+        why = message("paranoid-without-perfmon", paranoid=paranoid)
+        return why, message("give-perfmon-as-unit")
+    why = message("paranoid-with-right", paranoid=paranoid, capabilities=have)
+    return why, message("other-refuses-perf")
+
+
+def available(events: Iterable[PerfEvent], cpu: int = 0) -> HardwareError | None:
+    """Return None if a group of these events can be opened on a CPU, else the refusal."""
+    try:
+        EventGroup(tuple(events), cpu).close()
+    except HardwareError as error:
+        return error
+    return None
+
+
+def allow_descriptors(count: int) -> None:
+    """Raise the soft limit of open files for `count` more files, up to the hard limit.
+
+    The new limit leaves room for other files of the process.
+
+    A limit that is too low is not reported here: the failing open reports the limit, with advice.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = len(os.listdir("/proc/self/fd")) + count + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        limit = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, limit), hard))

@@ -1,0 +1,420 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The choice of a host's interfaces: by availability or by configuration, with reasons."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable
+
+from iat_nova.common.clock import Clock, SystemClock
+from iat_nova.hardware.api import Counters, HardwareError, joined
+from iat_nova.hardware.cat.pqos import PqosAllocator
+from iat_nova.hardware.cat.pqos_lib import Interface, load
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.counters import events, perf_event
+from iat_nova.hardware.counters.cha import ChaPerf, cha_pmus
+from iat_nova.hardware.counters.cha_msr import ChaMsr
+from iat_nova.hardware.counters.events import SOFTWARE, Model
+from iat_nova.hardware.counters.fabric import FabricPerf, fabric_pmu
+from iat_nova.hardware.counters.monitor import Monitor, offered
+from iat_nova.hardware.counters.msr_counters import MsrCounters
+from iat_nova.hardware.counters.perf import DomainReader, PerfCounters
+from iat_nova.hardware.ddio.rootport import RootPorts
+from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
+from iat_nova.hardware.host.machine import Choice, Machine
+from iat_nova.hardware.host.probe import Host, text_of
+from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
+from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
+from iat_nova.hardware.kernel.rollback import Restorable
+from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
+
+PORT_DCA = "port dca"
+CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
+"""Names of parts: root ports, and counters that are programmed through registers."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Preferences:
+    """The operator's choice of interfaces; ``auto`` takes the first usable interface.
+
+    `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, none. `counters`: auto,
+    perf, msr, software (no real counts, to measure the loop). `cha_slices`: LLC slices counted in
+    every package, None for all; at least one slice per cluster of sub-NUMA clustering.
+    `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for limits that are not in percent.
+    `port_dca`: switch the root ports in `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC
+    by tenant.
+    """
+
+    cat: str = "auto"
+    ddio: str = "auto"
+    counters: str = "auto"
+    cha_slices: int | None = 1
+    memory_bandwidth_gbps: float | None = None
+    port_dca: bool = False
+    dca_off_ports: tuple[str, ...] = ()
+    dca_ports: tuple[str, ...] = ()
+    monitor: bool = False
+
+
+def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Machine:
+    """Choose and open the interfaces of a host, without any write.
+
+    The choice lasts as long as the agent, so the choice is repeated if a CPU went online or offline
+    meanwhile. Raises `HardwareError` with the reasons if a required role cannot be filled.
+    """
+    for _ in range(TRIES - 1):
+        watch = CpuWatch(host.topology)
+        try:
+            chosen = _choose(host, clock, wanted)
+        except HardwareError:
+            if watch.moved() is None:
+                raise
+        else:
+            if watch.moved() is None:
+                return chosen
+    return _choose(host, clock, wanted)
+
+
+def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
+    cat_choice = _cat(host, wanted.cat)
+
+    def domains() -> tuple[CacheDomain, ...]:  # DDIO and the allocator need each other
+        return allocator.domains()
+
+    ddio, ddio_choice = _ddio(host, wanted.ddio, domains)
+    reader, reader_choice = _ddio_counters(host, wanted)
+    tells_hits = host.model is not None and host.model.cha is not None
+    found: dict[int, WayMask | None] = {}
+
+    def complete(domain: CacheDomain) -> CacheDomain:
+        if domain.id not in found:
+            found[domain.id] = ddio.mask_of(domain)
+        # The kernel uses the highest class for devices, and refuses while a group has this class.
+        spared = isinstance(ddio, IoAllocDdio) and ddio.state() == "disabled"
+        return dataclasses.replace(
+            domain,
+            classes=max(1, domain.classes - int(spared)),
+            ddio_found=found[domain.id],
+            ddio_resizable=not isinstance(ddio, FixedDdio),
+            ddio_counters=tells_hits and reader is not None,
+            bandwidth=_of_the_whole(domain.bandwidth, wanted.memory_bandwidth_gbps),
+        )
+
+    allocator = _allocator(host, cat_choice.chosen, complete)
+    counters, counters_choice = _counters(host, clock, wanted.counters, reader)
+    parts: dict[str, Restorable] = {cat_choice.chosen: allocator}
+    if not isinstance(ddio, FixedDdio):
+        parts[f"ddio {ddio_choice.chosen}"] = ddio
+    if isinstance(counters, MsrCounters):
+        parts[CORE_COUNTERS] = counters
+    if isinstance(reader, ChaMsr):
+        parts[CHA_COUNTERS] = reader
+    ports = None
+    if wanted.port_dca:
+        ports = parts[PORT_DCA] = root_ports(host, wanted.dca_off_ports, wanted.dca_ports)
+
+    def inspect() -> tuple[Message, ...]:
+        return (*allocator.inspect().foreign, *(ports.inspect() if ports else ()))
+
+    return Machine(
+        counters,
+        allocator,
+        ddio,
+        clock,
+        dca=ports,
+        host=host,
+        choices=(cat_choice, ddio_choice, counters_choice, reader_choice),
+        parts=parts,
+        inspect=inspect,
+        forget=found.clear,
+        ports=ports,
+        monitor=_monitor(host, cat_choice) if wanted.monitor else None,
+    )
+
+
+def _monitor(host: Host, cat: Choice) -> Monitor:
+    """Return a monitor of tenants. Raises `HardwareError` if the host has no monitoring."""
+    offer = offered(host.fs) if cat.chosen == "resctrl" else None
+    if offer is None or not offer.events:
+        raise HardwareError(
+            message("monitoring-absent"),
+            message("set-option", option="monitor_tenants", value="false"),
+        )
+    return Monitor(host.fs, host.topology)
+
+
+def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> BandwidthControl | None:
+    """Return the bandwidth control, with the value of 100 % if its limits are not in percent."""
+    if control is None or control.percent or gbps is None:
+        return control
+    return dataclasses.replace(control, whole=round(gbps * EIGHTHS))
+
+
+def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:
+    """Return an operator's root ports, checked but unchanged. Raises `HardwareError`."""
+    if not _has_port_dca(host):
+        raise HardwareError(message("port-dca-absent", cpu=host.cpu_model.name))
+    made = RootPorts(ports, host.roots.pci, switchable)
+    made.check()
+    return made
+
+
+def _has_port_dca(host: Host) -> bool:
+    return host.model is events.SKYLAKE
+
+
+def restorers(host: Host) -> dict[str, Restorable]:
+    """Return restorers for the parts of every possible choice, by name; nothing is opened yet.
+
+    Settings that one agent saved must be restored even if the next agent would choose other
+    interfaces, or none. For example, a counter that cannot be opened must not prevent restoring
+    masks.
+    """
+    parts: dict[str, Restorable] = {
+        name: PqosAllocator(interface, host.topology, host.fs)
+        for name, interface in _INTERFACES.items()
+    }
+    parts["resctrl"] = Resctrl(host.fs, host.topology)
+    parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
+    if _has_port_dca(host):  # otherwise no agent saved ports, and the register has another meaning
+        parts[PORT_DCA] = RootPorts((), host.roots.pci)
+    parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
+    if host.model is not None and host.model.core_registers:
+        parts[CORE_COUNTERS] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
+        if host.model.cha_registers is not None:
+            parts[CHA_COUNTERS] = _cha_registers(host, host.model, 1, 1)
+    return parts
+
+
+_ASKED = message("asked-for")
+_INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
+
+
+def _cat(host: Host, wanted: str) -> Choice:
+    """Choose the interface for CAT: resctrl wherever the kernel offers resctrl."""
+    if wanted in _INTERFACES:
+        load()  # the error names the package to install
+        return Choice("cat", wanted, _ASKED)
+    try:
+        host.fs.info()
+    except HardwareError as error:
+        kernel_has_it = "resctrl" in text_of(host.roots.proc / "filesystems").split()
+        if wanted != "auto" or kernel_has_it:
+            raise
+        load()
+        return Choice("cat", "pqos-msr", message("pqos-instead", error=error.message))
+    return Choice("cat", "resctrl", message("resctrl-arbitrates"))
+
+
+def _allocator(
+    host: Host, name: str, complete: Callable[[CacheDomain], CacheDomain]
+) -> Resctrl | PqosAllocator:
+    coupled = host.resctrl.coupled
+    if name in _INTERFACES:
+        return PqosAllocator(
+            _INTERFACES[name],
+            host.topology,
+            host.fs,
+            coupled=coupled,
+            complete=complete,
+            devices=host.roots.msr,
+        )
+    return Resctrl(
+        host.fs,
+        host.topology,
+        coupled=coupled,
+        read_register=_register_reader(host),
+        complete=complete,
+    )
+
+
+def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
+    """Return a function that reads class masks from registers, None without the msr driver."""
+    first = min(host.topology.online())
+    try:
+        host.msr.read(first, L3_MASK)
+    except HardwareError:
+        return None
+    return lambda cpu, number: WayMask(host.msr.read(cpu, L3_MASK + number))
+
+
+def _ddio(
+    host: Host, wanted: str, domains: Domains
+) -> tuple[MsrDdio | IoAllocDdio | FixedDdio, Choice]:
+    refusals: list[HardwareError] = []
+    if wanted in ("auto", "msr"):
+        refused = _no_ddio_register(host)
+        if refused is None:
+            knob = MsrDdio(host.msr, domains, host.topology)
+            return knob, Choice("ddio", "msr", message("ddio-register-usable"))
+        state = message("ddio-not-by-msr", reason=refused.state)
+        refusals.append(HardwareError(state, refused.remedy))
+    if wanted in ("auto", "io_alloc"):
+        alloc = IoAllocDdio(host.fs, domains)
+        try:
+            shut = alloc.shut()
+        except HardwareError as error:
+            state = message("ddio-not-by-io-alloc", reason=error.state)
+            refusals.append(HardwareError(state, error.remedy))
+        else:
+            if not shut and alloc.state() != "not supported":
+                offered_as = message("io-alloc-offered", state=alloc.state())
+                return alloc, Choice("ddio", "io_alloc", offered_as)
+            reason = message("io-alloc-not-offered")
+            if shut:
+                reason = message("io-alloc-shut", domains=tuple(map(str, shut)))
+            refusals.append(HardwareError(message("ddio-not-by-io-alloc", reason=reason)))
+    refused = joined(refusals) if refusals else None
+    if wanted not in ("auto", "none") and refused is not None:
+        state = message("ddio-interface-refused", wanted=wanted, reason=refused.state)
+        raise HardwareError(state, refused.remedy)
+    why = _ASKED if refused is None else refused.message
+    denied = wanted == "auto" and _has_ddio_register(host)
+    return FixedDdio(lambda: _static_ddio(host), why), Choice("ddio", "none", why, denied)
+
+
+def _has_ddio_register(host: Host) -> bool:
+    return host.model is not None and host.model.ddio_msr
+
+
+def _static_ddio(host: Host) -> dict[int, WayMask]:
+    """Return DDIO's mask by cache domain, from the register if readable.
+
+    Otherwise the ways that CPUID reports as shared with I/O, as resctrl shows these: correct unless
+    firmware moved DDIO. Empty if unknown.
+    """
+    if _has_ddio_register(host):
+        try:
+            return {
+                cache.id: WayMask(host.msr.read(cache.cpus[0], IIO_LLC_WAYS))
+                for cache in host.topology.caches()
+            }
+        except HardwareError:
+            pass  # no driver or no right: use CPUID's ways
+    try:
+        shareable = host.fs.info().shareable_bits
+    except HardwareError:
+        return {}
+    return {cache.id: shareable for cache in host.topology.caches()} if shareable else {}
+
+
+def _no_ddio_register(host: Host) -> HardwareError | None:
+    """Return why IIO_LLC_WAYS cannot be used, None if usable.
+
+    No write is tried; instead the settings that forbid writes are checked.
+    """
+    if not _has_ddio_register(host):
+        return HardwareError(message("ddio-register-unknown"))
+    parameter = host.roots.msr_parameters / "allow_writes"
+    if text_of(parameter) == "off":
+        remedy = message("allow-msr-writes", path=str(parameter))
+        return HardwareError(message("msr-writes-refused"), remedy)
+    locked = text_of(host.roots.lockdown)
+    if locked and "[none]" not in locked:
+        return HardwareError(message("kernel-in-lockdown"))
+    try:
+        for cache in host.topology.caches():
+            host.msr.read(cache.cpus[0], IIO_LLC_WAYS)
+    except HardwareError as error:
+        return error
+    return None
+
+
+def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None, Choice]:
+    role = "ddio counters"
+    model = host.model
+    if wanted.counters == "software" or model is None:
+        return None, Choice(role, "none", message("cpu-without-events"))
+    try:
+        if model.cha is None:
+            return _fabric_counters(host, model)
+        pmus = cha_pmus(host.roots.pmus)
+    except HardwareError as error:
+        return None, Choice(role, "none", error.message)
+    if wanted.counters == "msr":
+        return _cha_by_registers(host, model, len(pmus), _slices(host, wanted))
+    if not pmus:
+        return None, Choice(role, "none", message("cha-pmus-absent"))
+    reader = ChaPerf(
+        model.cha,
+        lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
+        slices=_slices(host, wanted),
+        find=lambda: cha_pmus(host.roots.pmus),
+    )
+    return reader, Choice(role, "perf", message("cha-pmus-counted", pmus=len(pmus)))
+
+
+def _slices(host: Host, wanted: Preferences) -> int | None:
+    """Return the number of slices to count per package, at least one per cluster; None: all."""
+    if wanted.cha_slices is None:
+        return None
+    clusters = (len(cache.nodes) for cache in host.topology.caches())
+    return max(wanted.cha_slices, *clusters)
+
+
+def _cha_by_registers(
+    host: Host, model: Model, slices: int, counted: int | None
+) -> tuple[DomainReader | None, Choice]:
+    role = "ddio counters"
+    if model.cha_registers is None:
+        why = message("cha-registers-unknown", cpu=model.name)
+        return None, Choice(role, "none", why)
+    if not slices:
+        return None, Choice(role, "none", message("slices-unknown"))
+    return _cha_registers(host, model, slices, counted), Choice(role, "msr", _ASKED)
+
+
+def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, Choice]:
+    """Return counters of lines that devices write, for CPUs that do not count hits and misses."""
+    role = "ddio counters"
+    if not model.fabric:
+        return None, Choice(role, "none", message("fabric-event-unknown"))
+    if fabric_pmu(host.roots.pmus) is None:
+        return None, Choice(role, "none", message("fabric-pmu-absent"))
+    reader = FabricPerf(
+        model.fabric, host.topology.caches, find=lambda: fabric_pmu(host.roots.pmus)
+    )
+    return reader, Choice(role, "perf", message("fabric-chosen"))
+
+
+def _cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
+    assert model.cha is not None
+    assert model.cha_registers is not None
+    return ChaMsr(
+        host.msr,
+        model.cha_registers,
+        model.cha,
+        lambda: {cache.id: cache.cpus[0] for cache in host.topology.caches()},
+        slices=slices,
+        counted=counted,
+    )
+
+
+def _counters(
+    host: Host, clock: Clock, wanted: str, reader: DomainReader | None
+) -> tuple[Counters, Choice]:
+    if wanted == "software":
+        return PerfCounters(SOFTWARE, clock), Choice("counters", "software", _ASKED)
+    if host.model is None:
+        raise HardwareError(
+            message("counters-without-events", wanted=wanted, cpu=host.cpu_model.name),
+            message("report-cpu"),
+        )
+    if wanted == "msr":
+        if not host.model.core_registers:
+            raise HardwareError(
+                message("counters-by-kernel-only", cpu=host.model.name),
+                message("set-option", option="counters_interface", value="perf"),
+            )
+        counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
+        return counters, Choice("counters", "msr", _ASKED)
+    refused = perf_event.available(host.model.core.events, min(host.topology.online()))
+    if refused is not None:
+        remedy = refused.remedy
+        if host.model.core_registers:
+            other = message("or-counters-by-msr")
+            remedy = other if remedy is None else message("several", causes=(remedy, other))
+        state = message("counters-refused", wanted=wanted, reason=refused.state)
+        raise HardwareError(state, remedy)
+    perf = PerfCounters(host.model.core, clock, domains=reader)
+    return perf, Choice("counters", "perf", message("perf-group-each-cpu"))

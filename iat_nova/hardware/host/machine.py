@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One machine of an agent: the chosen interfaces of a host, or of an emulated server."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+
+from iat_nova.common.clock import Clock
+from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, PortDca
+from iat_nova.hardware.counters.monitor import Monitor
+from iat_nova.hardware.ddio.rootport import RootPorts
+from iat_nova.hardware.host.probe import Host
+from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus, CpuWatch
+from iat_nova.hardware.kernel.rollback import Restorable
+from iat_nova.model import CacheDomain, Message, message
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """One role (cat, ddio, counters, ddio counters), the chosen interface, and the reason.
+
+    `denied`: the CPU has a better interface, which a repairable problem prevents.
+    """
+
+    role: str
+    chosen: str
+    why: Message
+    denied: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Machine:
+    """The interfaces of one machine, and its clock.
+
+    `ends_s`: end of the machine's time, in seconds of that clock. `dca`: root ports that strategies
+    may switch. `host`: the host with these interfaces; None for a machine in memory, which needs no
+    snapshot. `choices`: the chosen interfaces, with reasons. `parts`: the parts that a snapshot
+    saves, in this order. `inspect` returns changes by other programs to the agent's classes and to
+    `ports`; it also puts CPUs that were offline back into their classes. `forget` drops the DDIO
+    ways that were found, to read them again. `ports`: root ports with DDIO off while an agent
+    enforces. `monitor` counts each tenant's part of the LLC, where the configuration asks for that.
+    """
+
+    counters: Counters
+    allocator: CacheAllocator
+    ddio: DdioWays
+    clock: Clock
+    ends_s: float = math.inf
+    dca: PortDca | None = None
+    host: Host | None = None
+    choices: tuple[Choice, ...] = ()
+    parts: Mapping[str, Restorable] = dataclasses.field(default_factory=dict)
+    inspect: Callable[[], tuple[Message, ...]] = tuple
+    forget: Callable[[], None] = lambda: None
+    ports: RootPorts | None = None
+    monitor: Monitor | None = None
+
+    def missing(self) -> tuple[Message, ...]:
+        """Return messages on missing interfaces that writing masks needs, with remedies."""
+        if self.host is None or "pqos-msr" in self.parts or self.host.resctrl.mounted():
+            return ()
+        return (message("resctrl-unmounted", path=str(self.host.fs.root)),)
+
+    def watch(self) -> Cpus:
+        """Return a new watch for CPUs that go offline or come online."""
+        return FIXED if self.host is None else CpuWatch(self.host.topology)
+
+    def unseen(self, domains: tuple[CacheDomain, ...]) -> int:
+        """Return the number of cache domains beyond these, whose CPUs are offline."""
+        return 0 if self.host is None else self.host.sockets.unseen(domains)

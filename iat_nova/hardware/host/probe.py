@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interfaces of this host, as findings with remedies for missing interfaces.
+
+The examination changes nothing: no group is made and no register is written; perf events are opened
+and closed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from iat_nova.common.cpulist import format_cpus
+from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cat.pqos_lib import load
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import PREFIX, Limits, ResctrlFs
+from iat_nova.hardware.counters import events, perf_event
+from iat_nova.hardware.counters.cha import cha_pmus
+from iat_nova.hardware.counters.fabric import fabric_pmu
+from iat_nova.hardware.ddio.ways import IoAllocDdio
+from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
+from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr
+from iat_nova.hardware.kernel.sockets import TABLE, Sockets
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import CacheDomain, Message, message
+
+_OF_GROUPS = ("group-of-libvirt", "group-of-other")
+"""Codes of findings about a control group, named by their value `group`."""
+
+
+class Level(enum.StrEnum):
+    """The effect of a finding on the agent."""
+
+    OK = "ok"
+    NOTE = "note"  # works in part, or needs care
+    MISSING = "missing"  # this interface cannot be used
+    OBSERVE = "observe"  # the agent must not write while this holds
+    IMPOSSIBLE = "impossible"  # the agent cannot start
+    CHOSEN = "chosen"  # the interface that the agent would choose for a role
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Finding:
+    """A part of the host, its state, and the remedy; None if not needed or unknown.
+
+    `subject` names the part, also in `iat-nova doctor -f json`.
+    """
+
+    subject: str
+    level: Level
+    state: Message
+    remedy: Message | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Roots:
+    """The paths of the machine's files; tests use other paths."""
+
+    cpus: Path = Path("/sys/devices/system/cpu")
+    resctrl: Path = Path("/sys/fs/resctrl")
+    pmus: Path = Path("/sys/bus/event_source/devices")
+    msr: Path = Path("/dev/cpu")
+    msr_parameters: Path = Path("/sys/module/msr/parameters")
+    lockdown: Path = Path("/sys/kernel/security/lockdown")
+    proc: Path = Path("/proc")
+    pqos_lock: Path = PQOS_LOCK
+    pci: Path = Path("/sys/bus/pci/devices")
+    dmi: Path = TABLE
+
+
+class Host:
+    """A host's files and registers, with one reader of each kind for all interfaces."""
+
+    def __init__(
+        self, roots: Roots = Roots(), *, fs: ResctrlFs | None = None, msr: Msr | None = None
+    ) -> None:
+        self.roots = roots
+        self.topology = Topology(roots.cpus)
+        self.fs = fs or ResctrlFs(roots.resctrl, roots.proc / "mounts")
+        self.msr = msr or Msr(roots.msr, roots.msr_parameters)
+        self.cpu_model = events.cpu_model(roots.proc / "cpuinfo")
+        self.resctrl = Resctrl(
+            self.fs, self.topology, coupled=self.cpu_model.known is events.SKYLAKE
+        )
+
+    @functools.cached_property
+    def sockets(self) -> Sockets:
+        """The host's sockets by the firmware's table (DMI), including offline sockets."""
+        return Sockets(self.topology, self.roots.dmi)
+
+    @property
+    def model(self) -> events.Model | None:
+        """The CPU's event tables, None for an unknown CPU."""
+        return self.cpu_model.known
+
+
+def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) -> list[Finding]:
+    """Examine all interfaces; return findings in the order of repair.
+
+    `ours`: groups that libpqos made for us. `agent`: PID of a running agent. Resources of these do
+    not count as another owner's.
+    """
+    found = []
+    for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
+        try:
+            found += look(host)
+        except HardwareError as error:
+            found.append(refusal(look.__name__.strip("_"), error))
+    return _not_ours([*found, *_pqos_library(), *_pqos(host, agent)], ours)
+
+
+def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[Message, ...]:
+    """Return a message for each other program that allocates cache now.
+
+    The check is cheap enough for every reading of the inventory. `ours`: groups that libpqos made
+    for us.
+    """
+    return reasons(_not_ours([*_resctrl(host), *_pqos(host)], ours), Level.OBSERVE)
+
+
+def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
+    """Leave out groups that libpqos's OS interface made for us, which take every class."""
+    made = frozenset(ours)
+    if not made:
+        return found
+    return [
+        one
+        for one in found
+        if one.state.code != "no-class-left"
+        and not (one.state.code in _OF_GROUPS and one.state.values["group"] in made)
+    ]
+
+
+def reasons(found: Iterable[Finding], level: Level) -> tuple[Message, ...]:
+    """Return one message for each finding of a level."""
+    return tuple(
+        message("of-subject", subject=one.subject, state=one.state)
+        for one in found
+        if one.level is level
+    )
+
+
+def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) -> Finding:
+    """Return a finding from an error."""
+    return Finding(subject, level, error.state, error.remedy)
+
+
+def _cpu(host: Host) -> list[Finding]:
+    cpu = host.cpu_model
+    name = cpu.name or cpu.vendor or "unknown"
+    if host.model is not None:
+        known = message("cpu-known", name=name, tables=host.model.name)
+        return [Finding("CPU", Level.OK, known)]
+    unknown = message(
+        "cpu-unknown", name=name, vendor=cpu.vendor, family=cpu.family, model=cpu.model
+    )
+    return [Finding("CPU", Level.MISSING, unknown, message("report-cpu"))]
+
+
+def _resctrl(host: Host) -> list[Finding]:
+    root = host.roots.resctrl
+    if not (root / "schemata").exists():
+        return [_no_resctrl(host)]
+    again = message("remount-resctrl", path=str(root))
+    domains = host.resctrl.domains()
+    foreign = host.resctrl.foreign_groups()
+    classes = domains[0].classes
+    each = tuple(message("domain-ways", domain=one.id, ways=one.ways) for one in domains)
+    offer = message("resctrl-offers", domains=each, classes=classes)
+    found = [Finding("resctrl", Level.OK, offer)]
+    found += _in_no_domain(host, domains)
+    if classes < 2:
+        remedy = message("remove-a-group", path=str(root))
+        found.append(Finding("classes", Level.OBSERVE, message("no-class-left"), remedy))
+    if len(host.fs.info().resources) > 1:
+        found.append(Finding("cdp", Level.NOTE, message("cdp-mounted"), again))
+    bandwidth = host.fs.bandwidth_control()
+    if bandwidth.limits is Limits.POSSIBLE:
+        limits = message("bandwidth-limits", limits=bandwidth.how)
+        found.append(Finding("memory bandwidth", Level.OK, limits))
+    else:
+        level = Level.OK if bandwidth.limits is Limits.ABSENT else Level.NOTE
+        none = message("bandwidth-no-limits", cause=bandwidth.how)
+        steered = bandwidth.limits is Limits.STEERED
+        found.append(Finding("memory bandwidth", level, none, again if steered else None))
+    found += [_foreign(host, name) for name in foreign]
+    held = tuple(
+        message("domain-mask", domain=one.id, mask=str(one.reserved_ways))
+        for one in domains
+        if one.reserved_ways
+    )
+    if held:
+        reserved = message("ways-reserved", domains=held)
+        found.append(Finding("reserved ways", Level.NOTE, reserved))
+    groups = tuple(
+        message("group-cpus", group=name, cpus=format_cpus(cpus))
+        for name, cpus in host.fs.monitors().items()
+        if cpus and not name.startswith(PREFIX)
+    )
+    if groups:
+        monitored = message("groups-monitor", groups=groups)
+        found.append(Finding("monitoring groups", Level.NOTE, monitored))
+    return found
+
+
+def _no_resctrl(host: Host) -> Finding:
+    """Return why resctrl is missing: mount, kernel or CPU."""
+    if "resctrl" in text_of(host.roots.proc / "filesystems").split():
+        state = message("resctrl-not-mounted")
+        remedy = message("mount-resctrl", path=str(host.roots.resctrl))
+    elif "cat_l3" in _flags(host):
+        state = message("resctrl-not-in-kernel")
+        remedy = message("boot-with", parameter="rdt=l3cat")
+    else:
+        return Finding("resctrl", Level.MISSING, *_no_cat(host))
+    return Finding("resctrl", Level.MISSING, state, remedy)
+
+
+def _no_cat(host: Host) -> tuple[Message, Message]:
+    """Return why the CPU has no cache allocation, and the remedy."""
+    if "hypervisor" in _flags(host):
+        return message("no-cat-virtual-machine"), message("use-compute-host")
+    return message("no-cat"), message("use-other-cpu")
+
+
+def _flags(host: Host) -> frozenset[str]:
+    """Return the words of /proc/cpuinfo, of which the flags are a part."""
+    return frozenset(text_of(host.roots.proc / "cpuinfo").split())
+
+
+def without_cat(host: Host) -> HardwareError | None:
+    """Return the refusal of a host whose CPU allocates no cache: the cause of other refusals.
+
+    None where the CPU or the kernel offers cache allocation. A Haswell server that was booted
+    without rdt=l3cat counts as a host without, because its kernel shows no flag.
+    """
+    if (host.roots.resctrl / "schemata").exists() or "cat_l3" in _flags(host):
+        return None
+    return HardwareError(*_no_cat(host))
+
+
+def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:
+    """Return online CPUs without a cache domain."""
+    lost = host.topology.online().difference(*(one.cpus for one in domains))
+    if not lost:
+        return []
+    state = message("cpus-in-no-domain", cpus=format_cpus(lost))
+    path = f"{host.roots.cpus}/cpu{min(lost)}/cache/index*/id"
+    remedy = message("compare-cache-ids", path=path)
+    return [Finding("CPUs in no cache domain", Level.NOTE, state, remedy)]
+
+
+def _foreign(host: Host, name: str) -> Finding:
+    if name.startswith("qemu-"):
+        guest = name.removeprefix("qemu-").partition("-vcpus")[0].partition("-")[2] or "GUEST"
+        state = message("group-of-libvirt", group=name)
+        remedy = message("remove-cachetune", guest=guest)
+    else:
+        state = message("group-of-other", group=name)
+        remedy = message("remove-group", path=str(host.roots.resctrl / name))
+    return Finding("foreign group", Level.OBSERVE, state, remedy)
+
+
+def _msr(host: Host) -> list[Finding]:
+    if host.model is None or not host.model.core_registers:
+        return [Finding("msr driver", Level.MISSING, message("registers-unknown"))]
+    if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
+        found = [Finding("msr driver", Level.OK, message("msr-loaded"))]
+    else:
+        remedy = message("load-module", module="msr")
+        found = [Finding("msr driver", Level.MISSING, message("msr-not-loaded"), remedy)]
+    writes = host.roots.msr_parameters / "allow_writes"
+    if text_of(writes) == "off":
+        remedy = message("allow-msr-writes", path=str(writes))
+        found.append(Finding("msr writes", Level.MISSING, message("msr-writes-off"), remedy))
+    locked = text_of(host.roots.lockdown)
+    if locked and "[none]" not in locked:
+        state = message("kernel-locked-down", setting=locked)
+        found.append(Finding("lockdown", Level.MISSING, state, message("unlock-kernel")))
+    return found
+
+
+def _ddio_register(host: Host) -> list[Finding]:
+    subject = "DDIO register 0xc8b"
+    if host.model is None or not host.model.ddio_msr:
+        return [Finding(subject, Level.MISSING, message("ddio-register-unknown"))]
+    try:
+        masks = tuple(
+            message(
+                "domain-mask",
+                domain=cache.id,
+                mask=f"{host.msr.read(cache.cpus[0], IIO_LLC_WAYS):#x}",
+            )
+            for cache in host.topology.caches()
+        )
+    except HardwareError as error:
+        return [refusal(subject, error)]
+    state = message("ddio-masks", domains=masks) if masks else message("no-cache-domain")
+    return [Finding(subject, Level.OK, state)]
+
+
+def _io_alloc(host: Host) -> list[Finding]:
+    setting = IoAllocDdio(host.fs, host.resctrl.domains).state()
+    if setting == "not supported":
+        return [Finding("io_alloc", Level.MISSING, message("io-alloc-absent"))]
+    state = message("io-alloc-off" if setting == "disabled" else "io-alloc-on", setting=setting)
+    return [Finding("io_alloc", Level.OK, state)]
+
+
+def _perf(host: Host) -> list[Finding]:
+    if host.model is None:
+        return [Finding("perf", Level.MISSING, message("no-event-table"))]
+    refused = perf_event.available(host.model.core.events, min(host.topology.online()))
+    if refused is None:
+        opens = message("perf-opens", events=host.model.core.name)
+        return [Finding("perf", Level.OK, opens)]
+    return [refusal("perf", refused)]
+
+
+def _clusters(host: Host) -> list[Finding]:
+    """Return a finding on sub-NUMA clustering: several NUMA nodes in one LLC."""
+    several = [cache for cache in host.topology.caches() if len(cache.nodes) > 1]
+    if not several:
+        return []
+    each = tuple(
+        message("domain-nodes", domain=one.id, nodes=format_cpus(one.nodes)) for one in several
+    )
+    most = max(len(one.nodes) for one in several)
+    state = message("nodes-in-one-cache", domains=each, nodes=most)
+    return [Finding("sub-NUMA clusters", Level.NOTE, state)]
+
+
+def _cha(host: Host) -> list[Finding]:
+    intel = host.cpu_model.vendor == "GenuineIntel"
+    if intel and host.model is not None and host.model.cha is None:
+        return [Finding("CHA PMUs", Level.MISSING, message("cha-events-unknown"))]
+    pmus = cha_pmus(host.roots.pmus)
+    if pmus:
+        cpus = format_cpus(pmus[0].cpumask)
+        state = message("cha-counted", slices=len(pmus), cpus=cpus)
+        return [Finding("CHA PMUs", Level.OK, state)]
+    if not intel:
+        return _fabric(host)
+    remedy = message("load-module", module="intel_uncore")
+    return [Finding("CHA PMUs", Level.MISSING, message("cha-absent"), remedy)]
+
+
+def _fabric(host: Host) -> list[Finding]:
+    """Return findings on counters of inbound I/O for CPUs that are not from Intel."""
+    found = [Finding("CHA PMUs", Level.MISSING, message("cha-of-intel-only"))]
+    if host.model is None:
+        return found
+    subject = "amd_df PMU"
+    if not host.model.fabric:
+        return [*found, Finding(subject, Level.MISSING, message("fabric-events-unknown"))]
+    pmu = fabric_pmu(host.roots.pmus)
+    if pmu is None:
+        remedy = message("load-module", module="amd_uncore")
+        return [*found, Finding(subject, Level.MISSING, message("fabric-absent"), remedy)]
+    state = message("fabric-counted", cpus=format_cpus(pmu.cpumask))
+    return [*found, Finding(subject, Level.OK, state)]
+
+
+def _pqos_library() -> list[Finding]:
+    try:
+        name = load()._name
+    except HardwareError as error:
+        return [refusal("libpqos", error)]
+    return [Finding("libpqos", Level.OK, message("libpqos-usable", library=name))]
+
+
+def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
+    owner = lock_holder(host.roots.pqos_lock, host.roots.proc)
+    if owner in (None, os.getpid(), agent):  # the agent itself may work through libpqos
+        return []
+    state = message("libpqos-in-use", pid=owner, path=str(host.roots.pqos_lock))
+    remedy = message("end-process", pid=owner)
+    return [Finding("libpqos's lock", Level.OBSERVE, state, remedy)]
+
+
+def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:
+    """Return cores whose hyper-threads have different owners: classes cannot separate these.
+
+    `owner`: owner's name by CPU. Hyper-threads share the core's own caches, through which one
+    owner's lines fill the ways of the other owner's class. One finding per set of owners.
+    """
+    cores = {topology.siblings(cpu) for cpu in owner}
+    split: dict[tuple[str, ...], list[frozenset[int]]] = {}
+    for core in sorted(cores, key=min):
+        owners = tuple(sorted({owner[cpu] for cpu in core if cpu in owner}))
+        if len(owners) > 1:
+            split.setdefault(owners, []).append(core)
+    return [
+        Finding(
+            "hyper-threads",
+            Level.NOTE,
+            message("cores-shared", owners=owners, cores=tuple(map(format_cpus, cores))),
+            message("use-whole-cores"),
+        )
+        for owners, cores in split.items()
+    ]
+
+
+def text_of(path: Path) -> str:
+    """Return a setting of the kernel; empty if missing or unreadable."""
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
