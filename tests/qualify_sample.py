@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rows as measured, made up for pages and tests: what good hardware shows, and what bad shows."""
 
+from iat_nova.checks.qualify import bandwidth, ddio, mask, record, slices, write_time
+from iat_nova.checks.qualify.api import Judgement, Outcome, Verdict
+from iat_nova.checks.qualify.registry import TESTS
+from iat_nova.checks.qualify.run import outcome
 from iat_nova.hardware.host.machine import Choice
 from iat_nova.model import CacheDomain, WayMask, message
-from iat_nova.qualify import bandwidth, ddio, mask, record, slices, write_time
-from iat_nova.qualify.api import Judgement, Outcome, Verdict
-from iat_nova.qualify.registry import TESTS
-from iat_nova.qualify.run import outcome
 
 SIZES = (0.5, 1, 2, 3, 4, 6, 8, 12, 16)
 WAY_BYTES = 1408 << 10

@@ -32,8 +32,8 @@ from iat_nova.model import (
 from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy.holds import begun
-from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
+from iat_nova.store.observed import Observer
 from iat_nova.store.records import Iteration, Placement, Shadow, Status
 from iat_nova.store.writer import History
 

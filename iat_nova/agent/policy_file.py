@@ -22,8 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from iat_nova.agent import rights
 from iat_nova.common.readers import POLICY, FileKind
+from iat_nova.hardware.kernel.capabilities import give_up
 from iat_nova.model import HostFacts, Message, message
 from iat_nova.policy import Policy, default, parse
 from iat_nova.policy.problems import PolicyError, Problem
@@ -113,7 +113,7 @@ def _plain(problem: Problem) -> tuple[object, ...]:
 
 def main(cpu_s: int) -> None:
     """Run as the child: read source and host from standard input, write the result to output."""
-    rights.give_up()
+    give_up()
     source, host = pickle.load(sys.stdin.buffer)  # from the parent process
     # A slow CPU may need seconds to get here: the time of the start does not count.
     last_s = math.ceil(time.process_time()) + cpu_s

@@ -14,7 +14,7 @@ from iat_nova import policy
 from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.hand_over import Left
-from iat_nova.agent.journal import Journal
+from iat_nova.agent.journal import Journal, Language
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
 from iat_nova.agent.parts import FactsSource, Parts
@@ -40,12 +40,10 @@ from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Inventory
 from iat_nova.inventory.spool import Spool
 from iat_nova.model import HostFacts, Parameters
-from iat_nova.model.message import as_message, message
+from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Reason
-from iat_nova.report import sentences
-from iat_nova.report.log import LogLanguage
-from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import Heartbeat
+from iat_nova.store.observed import Observer
 from iat_nova.store.records import Status
 from iat_nova.store.requests import Holds, PauseFile
 from iat_nova.store.writer import History
@@ -144,11 +142,20 @@ def enforcer(owned: Ownership) -> Enforcer:
     return Enforcer(machine.allocator, machine.ddio, keeper, machine.dca)
 
 
+class HostUnreadable(OSError):
+    """The host's own facts cannot be read now. `message` has the reason."""
+
+    def __init__(self, why: Message) -> None:
+        super().__init__(str(why))
+        self.message = why
+
+
 def agent(
     settings: Settings,
     owned: Ownership,
     source: FactsSource,
     host: Callable[[], HostFacts],
+    language: Language,
     observer: Observer | None = None,
     heartbeat: Heartbeat | None = None,
     drift: Callable[[policy.Policy], tuple[Reason, ...]] = lambda running: (),
@@ -156,6 +163,7 @@ def agent(
 ) -> Agent:
     """Join all parts; `observer` gets the values of metrics, `heartbeat` each iteration.
 
+    `language` makes the text of log lines.
     `drift` returns differences between the files and the running agent, given the running policy.
     `left`: the adopted state of the last agent.
 
@@ -190,7 +198,7 @@ def agent(
         max_age_s=settings.history_days * 86400,
         max_bytes=settings.history_mib << 20,
         clock=machine.clock,
-        sentence=sentences.text,
+        sentence=language.sentence,
     )
     status = Status(
         mode=settings.mode,
@@ -211,7 +219,7 @@ def agent(
         history,
         status,
         machine.clock,
-        LogLanguage(),
+        language,
         observer,
         Watchdog(),
         heartbeat,
@@ -277,7 +285,7 @@ def host_reader(
             domains = settled(cpus, allocator.domains)
             domains = domains if ports is None else ports.assign(domains)
         except HardwareError as error:
-            raise OSError(sentences.text(error.message)) from error
+            raise HostUnreadable(error.message) from error
         as_found = (  # the emulated server gives DDIO's ways as they are now
             dataclasses.replace(one, ddio_found=found.setdefault(one.id, one.ddio_found))
             for one in domains

@@ -27,8 +27,8 @@ from iat_nova.hardware.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.model.message import as_message
 from iat_nova.policy import PolicyError
 from iat_nova.report import exporter, log, sentences
-from iat_nova.report.observed import Observer
 from iat_nova.store.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
+from iat_nova.store.observed import Observer
 from iat_nova.strategies.registry import StrategyError
 
 LOG = logging.getLogger("iat_nova")
@@ -141,7 +141,15 @@ def _run(
         host = wiring.host_reader(settings, machine, owned.finish, left)
         source = wiring.inventory(settings, host, machine.clock)
         agent = wiring.agent(
-            settings, owned, source, host, observer, heartbeat, on_disk.drift, left
+            settings,
+            owned,
+            source,
+            host,
+            log.LogLanguage(),
+            observer,
+            heartbeat,
+            on_disk.drift,
+            left,
         )
         endings.attach(agent)
         LOG.info("configuration: %s", ", ".join(settings.read_files) or "no file: all defaults")

@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from iat_nova.agent import doctor
+from iat_nova.checks import doctor
 from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, add_text_format
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.probe import Finding

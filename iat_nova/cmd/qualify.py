@@ -22,6 +22,18 @@ from typing import Any
 
 from iat_nova.agent import restoring, wiring
 from iat_nova.agent.ownership import Ownership, ownership
+from iat_nova.checks.qualify import record
+from iat_nova.checks.qualify.api import Bench, Outcome, Test
+from iat_nova.checks.qualify.programs import DiskReads, PresentTraffic, stream
+from iat_nova.checks.qualify.registry import TESTS
+from iat_nova.checks.qualify.resources import (
+    NoCpus,
+    SlicePmus,
+    busy_times,
+    choose_cpus,
+)
+from iat_nova.checks.qualify.run import none, run
+from iat_nova.checks.qualify.walker import Chase
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.cmd.doctor import DEFAULT_WIDTH, wrapped
 from iat_nova.common.clock import SystemClock
@@ -32,18 +44,6 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.hardware.host.probe import Host
 from iat_nova.model import CacheDomain
-from iat_nova.qualify import record
-from iat_nova.qualify.api import Bench, Outcome, Test
-from iat_nova.qualify.programs import DiskReads, PresentTraffic, stream
-from iat_nova.qualify.registry import TESTS
-from iat_nova.qualify.resources import (
-    NoCpus,
-    SlicePmus,
-    busy_times,
-    choose_cpus,
-)
-from iat_nova.qualify.run import none, run
-from iat_nova.qualify.walker import Chase
 from iat_nova.report import sentences, times
 
 _LOOK_S = 1.0  # in which CPUs are seen to be idle
@@ -259,7 +259,7 @@ examples:
         )
 
     def _write(self, folder: Path) -> None:
-        from iat_nova.qualify import html  # noqa: PLC0415 - Jinja2 is only needed here
+        from iat_nova.checks.qualify import html  # noqa: PLC0415 - Jinja2 is only needed here
 
         write_named(folder / "qualify.json", json.dumps(self._data, indent=1) + "\n")
         write_named(folder / "qualify.html", html.write(self._data))

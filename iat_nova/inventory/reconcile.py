@@ -24,6 +24,7 @@ from iat_nova.model import (
     VirtualSwitch,
     message,
 )
+from iat_nova.model.message import as_message
 
 _BOUND = 10  # a burst of hints is forwarded at the latest after this many quiet times
 
@@ -170,7 +171,7 @@ class Inventory:
         except (OSError, ValueError) as error:
             if self._host is None:
                 raise
-            return self._host, (message("host-stale", error=str(error)),)
+            return self._host, (message("host-stale", error=as_message(error)),)
         return self._host, ()
 
     def _join(self, guest: Guest, ports: Sequence[SwitchPort]) -> tuple[Attachment, ...]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from iat_nova.conf import ConfigError
 from iat_nova.model import message
 from iat_nova.report.metrics import METRICS
-from iat_nova.report.observed import Closed, Observer
+from iat_nova.store.observed import Closed, Observer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry

@@ -24,7 +24,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape, sentences
-from iat_nova.report.observed import Closed, Observed, Totals
+from iat_nova.store.observed import Closed, Observed, Totals
 from iat_nova.store.records import Iteration, Placement, Status
 
 TENANTS_MAX = 128

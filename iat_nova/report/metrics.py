@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from iat_nova.report import metric_values as values
-from iat_nova.report.observed import Observed
+from iat_nova.store.observed import Observed
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from waitress.adjustments import Adjustments
 from waitress.channel import HTTPChannel
 from waitress.server import TcpWSGIServer
 
-from iat_nova.report.observed import Closed
+from iat_nova.store.observed import Closed
 
 LOG = logging.getLogger("iat_nova")
 

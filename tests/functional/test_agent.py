@@ -325,6 +325,7 @@ from iat_nova.hardware.host.machine import Machine
 from iat_nova.experiments.bench import fake
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.counters import events
+from iat_nova.report.log import LogLanguage
 from iat_nova.hardware.counters.perf import PerfCounters
 
 settings = conf.load([sys.argv[1]])
@@ -333,7 +334,7 @@ counters = PerfCounters(events.SOFTWARE, clock, real_cpu=lambda cpu: 0)
 machine = Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
 host = wiring.host_reader(settings, machine)
 source = wiring.inventory(settings, host, clock)
-agent = wiring.agent(settings, Ownership(machine), source, host)
+agent = wiring.agent(settings, Ownership(machine), source, host, LogLanguage())
 source.start()
 iterate, iterations = agent.iterate, []
 def counted():

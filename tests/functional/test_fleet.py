@@ -24,7 +24,7 @@ from prometheus_client import exposition
 from iat_nova.model import DDIO, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter
-from iat_nova.report.observed import Observer
+from iat_nova.store.observed import Observer
 from iat_nova.store.records import Placement
 from tests.functional.daemons import short_folder
 from tests.unit import stories

@@ -24,7 +24,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from iat_nova.model import verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metrics, metrics_server
-from iat_nova.report.observed import Observer
+from iat_nova.store.observed import Observer
 from tests.functional import test_agent
 from tests.functional.daemons import short_folder
 from tests.unit import stories

@@ -12,7 +12,7 @@ import tempfile
 import unittest
 
 from iat_nova import conf
-from iat_nova.agent import rights
+from iat_nova.checks import rights
 from iat_nova.cmd import agent, main
 from iat_nova.model import Parameters
 from tools import sample_config

@@ -15,17 +15,17 @@ LINT = "from importlinter.cli import lint_imports_command; lint_imports_command(
 # What a module may not import, and why nobody should.
 PLANTED = (
     ("inventory.libvirt", "iat_nova.hardware.host.probe"),  # readers do not know each other
-    ("hardware.probe", "iat_nova.inventory.libvirt"),
+    ("hardware.host.probe", "iat_nova.inventory.libvirt"),
     ("policy.classify", "iat_nova.hardware.api"),
     ("policy.compile", "time"),  # a policy means the same at any time
     ("policy.render", "subprocess"),
-    ("layout.plan", "numpy"),  # pure: nothing to install on a host
+    ("strategies.layout.plan", "numpy"),  # pure: nothing to install on a host
     ("strategies.iat.controller", "oslo_log"),  # pure: what is told is in the decision
     ("strategies.a4.strategy", "random"),
     ("strategies.iat.fsm", "iat_nova.store.records"),
     ("model.facts", "os"),
     ("model.ways", "iat_nova.policy"),
-    ("hardware.resctrl", "iat_nova.hardware.enforcement.snapshot"),  # downwards only
+    ("hardware.cat.resctrl", "iat_nova.hardware.enforcement.snapshot"),  # downwards only
     ("report.words", "iat_nova.agent.journal"),
     ("store.writer", "iat_nova.report.words"),
     ("agent.wiring", "iat_nova.experiments.sim.server"),  # a host may do without

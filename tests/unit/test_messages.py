@@ -22,14 +22,13 @@ SOURCES = (
             "loop",
             "wiring",
             "restoring",
-            "doctor",
             "interlock",
             "holding",
             "policy_keeper",
             "shadow_policy",
         )
     ),
-    *(PACKAGE / "enforcement" / f"{name}.py" for name in ("enforcer", "snapshot")),
+    PACKAGE / "checks" / "doctor.py",
 )
 ERRORS = re.compile(r"\w*Error|HostTaken|CpuOffline|AlreadyRunning")
 NO_MESSAGES = {"ValueError", "OSError", "TimeoutError"}  # never shown, or the kernel's

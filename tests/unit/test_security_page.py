@@ -31,11 +31,13 @@ PAGE = pages.SOURCE / "operator/security.rst"
 
 GUIDE = "a sentence that says what the page has, or what a reader should do"
 HERE = "tests.unit.test_security_page"
+CHECKS = "tests.unit.checks.qualify"
 ATTACK = "tests.functional.test_service_account"
 OWNED = "tests.unit.common.test_owned_folder"
 SERVICE = "tests.lab.guest.service.Service"
-RESTORE = "tests.unit.hardware.enforcement.test_restore.Restrained"
-NOTE = "tests.unit.hardware.enforcement.test_restore.WithoutConfiguration.test_a_note_that_is_not_roots"
+_RESTORE = "tests.unit.hardware.enforcement.test_restore"
+RESTORE = f"{_RESTORE}.Restrained"
+NOTE = f"{_RESTORE}.WithoutConfiguration.test_a_note_that_is_not_roots"
 REFUSED = "tests.unit.hardware.test_refusals.Perf.test_the_right_to_count"
 SPOOL = "tests.unit.nova.test_spool"
 SERVER = "tests.unit.report.test_metrics_server.ServerTest"
@@ -53,7 +55,7 @@ PROVEN = {
     "``CAP_SYS_RAWIO``": f"{PROBE}.Choosing.test_no_register",
     "``CAP_PERFMON`` | counters": f"{REFUSED} "
     f"{PROBE}.Choosing.test_perf_refused",
-    "``CAP_DAC_OVERRIDE``": "tests.unit.agent.test_rights.BeIt.test_what_it_may_not",
+    "``CAP_DAC_OVERRIDE``": "tests.unit.checks.test_rights.BeIt.test_what_it_may_not",
     "Two fences": GUIDE,
     "**The unit.**": FENCES,
     "**The program.**": "tests.unit.hardware.test_msr.Registers.test_only_the_listed_ones",
@@ -69,8 +71,8 @@ PROVEN = {
     "``iat-nova qualify``": "tests.unit.test_imports.ContractsTest.test_the_sources_as_they_are",
     "It writes the same registers": "tests.lab.guest.qualify.Qualify.test_interrupted",
     "It starts ``fio``": f"{HERE}.Program.test_what_it_starts",
-    "It runs a few bytes": "tests.unit.qualify.test_resources.Walk.test_it_takes_time_by_accesses",
-    "Its record for others": "tests.unit.qualify.test_report.Report.test_schema",
+    "It runs a few bytes": f"{CHECKS}.test_resources.Walk.test_it_takes_time_by_accesses",
+    "Its record for others": f"{CHECKS}.test_report.Report.test_schema",
     # The right to count
     "``kernel.perf_event_paranoid`` says": REFUSED,
     "Debian starts with 3": f"{SERVICE}.allow_counting {HERE}.Unit.test_the_setting",
@@ -279,21 +281,21 @@ class Program(unittest.TestCase):
     def sources(self):
         for path in sorted((ROOT / "iat_nova").rglob("*.py")):
             name = str(path.relative_to(ROOT / "iat_nova"))
-            if not name.startswith(("sim/", "bench/", "plant/")):
+            if not name.startswith("experiments/"):
                 yield name, path.read_text(encoding="utf-8")
 
     def test_what_it_starts(self):
         """The agent starts Python for a policy; commands start systemd's, qualify two more."""
         starts = re.compile(r"subprocess\.(run|Popen)\(|os\.(fork|exec\w+|posix_spawn|system)\(")
         found = {name for name, text in self.sources() if starts.search(text)}
-        expected = {"agent/policy_file.py", "cmd/hand_over.py", "qualify/programs.py",
-                    "agent/rights.py"}  # of doctor: a child that is the service # fmt: skip
+        expected = {"agent/policy_file.py", "cmd/hand_over.py", "checks/qualify/programs.py",
+                    "checks/rights.py"}  # of doctor: a child that is the service # fmt: skip
         self.assertEqual(expected, found)
         texts = dict(self.sources())
         self.assertIn("sys.executable", texts["agent/policy_file.py"])
-        programs = set(re.findall(r'"(fio|stress-ng)"', texts["qualify/programs.py"]))
+        programs = set(re.findall(r'"(fio|stress-ng)"', texts["checks/qualify/programs.py"]))
         self.assertEqual({"fio", "stress-ng"}, programs)
-        self.assertIn('"--readonly"', texts["qualify/programs.py"])
+        self.assertIn('"--readonly"', texts["checks/qualify/programs.py"])
 
     def test_libvirt_is_only_read(self):
         """Every connection is opened read-only."""

@@ -57,7 +57,7 @@ ALLOWED = {
 }
 """Function -> why it may look into a text for people. Each entry must still be needed."""
 
-LABORATORIES = ("sim/", "bench/", "plant/")
+LABORATORIES = ("experiments/",)
 """What no host runs: the emulated server and its benches."""
 
 EDGE = ("cmd/", "report/")

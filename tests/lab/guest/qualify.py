@@ -19,13 +19,13 @@ from unittest import mock
 
 from iat_nova.agent import wiring
 from iat_nova.agent.loop import LEAST_SAMPLE_S
+from iat_nova.checks.qualify import mask, resources, walker
 from iat_nova.cmd import main as program
 from iat_nova.cmd import qualify
 from iat_nova.conf import WRITER_LOCK
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_ROOT
 from iat_nova.hardware.kernel import locks
 from iat_nova.model import message
-from iat_nova.qualify import mask, resources, walker
 from iat_nova.report.sentences import text
 from tests.lab.guest.guarded import state
 from tests.lab.guest.machine import Registers, mount

@@ -7,8 +7,8 @@ import signal
 import unittest
 from unittest import mock
 
+from iat_nova.checks.qualify import ddio, host, mask
 from iat_nova.cmd import main as program
-from iat_nova.qualify import ddio, host, mask
 from tests.lab.guest.agents import AgentCase
 from tests.lab.guest.host import REGISTERS, found
 from tests.lab.guest.qualify import ended_by

@@ -7,7 +7,7 @@ import struct
 import unittest
 from pathlib import Path
 
-from iat_nova.agent import rights
+from iat_nova.checks import rights
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.ddio.rootport import DEVICES, PERFCTRLSTS_0, RootPorts

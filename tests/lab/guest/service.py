@@ -21,7 +21,8 @@ import time
 import unittest
 from pathlib import Path
 
-from iat_nova.agent import rights, state_pointer
+from iat_nova.agent import state_pointer
+from iat_nova.checks import rights
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_ROOT
 from iat_nova.hardware.counters import events, perf_event
 from tests.lab.guest.machine import Registers, mount, unmount

@@ -29,7 +29,7 @@ from iat_nova.model import (
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import words
 from iat_nova.report.log import LogLanguage
-from iat_nova.report.observed import Observer
+from iat_nova.store.observed import Observer
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History

@@ -28,9 +28,10 @@ from iat_nova.cmd import agent as program_of_agent
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
 from iat_nova.model import Facts, Guest, Hold, HostFacts, Pause, message
 from iat_nova.report import escape, exporter, sentences
-from iat_nova.report.observed import Observer
+from iat_nova.report.log import LogLanguage
 from iat_nova.report.sentences import SENTENCES
 from iat_nova.store import records
+from iat_nova.store.observed import Observer
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.replay import Replay
 from iat_nova.store.requests import Holds, PauseFile
@@ -172,7 +173,15 @@ class Story(test_restore.MachineCase):
             self.source.guests, self.source.waiting_for = self.guests, self.waiting
             drift = OnDisk(settings, lambda: [str(self.config)]).drift
             self.agent = wiring.agent(
-                settings, owned, self.source, host, self.observer, None, drift, left
+                settings,
+                owned,
+                self.source,
+                host,
+                LogLanguage(),
+                self.observer,
+                None,
+                drift,
+                left,
             )
             self.seen.append(("adopted", left is not None))
             self.agent.run(self.clock.now_s + seconds)

@@ -10,8 +10,8 @@ from iat_nova.agent.shadow import ShadowStrategy
 from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.model import Allocation, Hold, Parameters, TenantKind
 from iat_nova.report import metrics, view
-from iat_nova.report.observed import Observer
 from iat_nova.store import records
+from iat_nova.store.observed import Observer
 from iat_nova.store.records import ShadowDomain
 from iat_nova.strategies.iat.state import FsmState, State
 from tests.unit import stories

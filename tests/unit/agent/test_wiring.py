@@ -17,6 +17,8 @@ from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.model import WayMask, verbatim
 from iat_nova.policy import PolicyError, Problem
+from iat_nova.report import sentences
+from iat_nova.report.log import LogLanguage
 from tests.unit.hardware import trees
 
 
@@ -50,8 +52,9 @@ class HostReaderTest(unittest.TestCase):
     def test_domains_that_cannot_be_read(self) -> None:
         """Later that is no end: it is an error of the facts, like any other of them."""
         shutil.rmtree(self.tree.root)
-        with self.assertRaisesRegex(OSError, "no L3 cache allocation there"):
+        with self.assertRaises(wiring.HostUnreadable) as raised:
             self.read()
+        self.assertIn("no L3 cache allocation there", sentences.text(raised.exception.message))
 
 
 class FirstPolicy(unittest.TestCase):
@@ -61,7 +64,9 @@ class FirstPolicy(unittest.TestCase):
         settings = dataclasses.replace(conf.load([]), state_dir=folder)
         machine = Machine(mock.Mock(), fake.FakeAllocator(), fake.FakeDdio(), SystemClock())
         source = SteadyInventory(fake.SKYLAKE)
-        agent = wiring.agent(settings, Ownership(machine), source, lambda: source.facts().host)
+        agent = wiring.agent(
+            settings, Ownership(machine), source, lambda: source.facts().host, LogLanguage()
+        )
         self.addCleanup(agent.journal.close)
         return agent
 

@@ -12,7 +12,8 @@ import sys
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import rights, state_pointer
+from iat_nova.agent import state_pointer
+from iat_nova.checks import rights
 from iat_nova.cmd import main as program
 from iat_nova.common import config_files
 from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile

@@ -13,12 +13,12 @@ import unittest
 from unittest import mock
 
 import iat_nova
+from iat_nova.checks.qualify import run
 from iat_nova.cmd import agent, doctor, main
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host import probe
 from iat_nova.model import Message, message
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.qualify import run
 from iat_nova.report import log, sentences, status
 from iat_nova.report.sentences import hardware, text
 from iat_nova.store import heartbeat, records
@@ -161,7 +161,7 @@ class TestReaders(unittest.TestCase):
         found = [probe.refusal("x", error) for error, _ in self.errors]
         command = doctor.Doctor(mock.Mock(), None)
         command.settings = lambda _: None
-        with mock.patch("iat_nova.agent.doctor.as_service", return_value=found):
+        with mock.patch("iat_nova.checks.doctor.as_service", return_value=found):
             _, rows = command.take_action(mock.Mock(formatter="json", columns=()))
         for (error, _), row in zip(self.errors, rows, strict=True):
             self.assertEqual((text(error.state), text(error.remedy)), row[2:4])

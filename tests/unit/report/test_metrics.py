@@ -25,7 +25,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import exporter, metric_values, metrics
-from iat_nova.report.observed import Observer
+from iat_nova.store.observed import Observer
 from iat_nova.store.records import Placement, Shadow, ShadowDomain
 from tests.said import raises
 from tests.unit import pages, stories

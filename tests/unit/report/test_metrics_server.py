@@ -12,7 +12,7 @@ import time
 import unittest
 from unittest import mock
 
-from iat_nova.report.observed import Closed
+from iat_nova.store.observed import Closed
 
 try:
     from iat_nova.report import metrics_server

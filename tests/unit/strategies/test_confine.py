@@ -16,7 +16,7 @@ from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.model import Parameters, WayMask
 from iat_nova.report import exporter
 from iat_nova.report.log import LogLanguage
-from iat_nova.report.observed import Observer
+from iat_nova.store.observed import Observer
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Status
 from iat_nova.store.writer import History

@@ -18,7 +18,7 @@ from numba import types
 from iat_nova.experiments.sim import _compile, lcg, warm
 from tools import compile_kernels
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 SIM = pathlib.Path(_compile.__file__).parent
 
 

@@ -16,7 +16,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters import perf_event
 from tests.unit.experiments.sim import in_process
 
-ROWS = pathlib.Path(__file__).parents[3] / "doc" / "source" / "figures"
+ROWS = pathlib.Path(__file__).parents[4] / "doc" / "source" / "figures"
 
 
 def _points(seeds):

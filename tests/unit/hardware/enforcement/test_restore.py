@@ -11,10 +11,11 @@ import shutil
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import doctor, restoring, state_pointer, wiring
+from iat_nova.agent import restoring, state_pointer, wiring
 from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.ownership import ownership
+from iat_nova.checks import doctor
 from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder

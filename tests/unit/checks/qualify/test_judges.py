@@ -5,11 +5,11 @@ import dataclasses
 import random
 import unittest
 
+from iat_nova.checks.qualify import bandwidth, ddio, mask, slices, write_time
+from iat_nova.checks.qualify.api import Bench, Verdict
+from iat_nova.checks.qualify.registry import TESTS
 from iat_nova.experiments.bench import fake
 from iat_nova.model import BandwidthControl, message
-from iat_nova.qualify import bandwidth, ddio, mask, slices, write_time
-from iat_nova.qualify.api import Bench, Verdict
-from iat_nova.qualify.registry import TESTS
 from tests.qualify_sample import counted, obeys, streams, stretches, walks
 
 PASS, FAIL, INCONCLUSIVE = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import yaml
 
+from iat_nova.checks.qualify.api import Unavailable
 from iat_nova.common.clock import Clock
 from iat_nova.model import Message, message
-from iat_nova.qualify.api import Unavailable
 
 BLOCK = 128 << 10  # bytes of one read
 START_S = 2.0  # fio reports errors within this time

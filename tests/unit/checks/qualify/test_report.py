@@ -8,15 +8,15 @@ from html.parser import HTMLParser
 
 import jsonschema
 
+from iat_nova.checks.qualify import html, record
+from iat_nova.checks.qualify.registry import TESTS
+from iat_nova.checks.qualify.run import none
 from iat_nova.cmd.qualify import summary
 from iat_nova.hardware.api import HardwareError
-from iat_nova.qualify import html, record
-from iat_nova.qualify.registry import TESTS
-from iat_nova.qualify.run import none
 from tests.qualify_sample import BAD, GOOD, sample
 from tests.said import reworded
 
-SHOWN = pathlib.Path(__file__).parents[3] / "doc/source/operator/output"
+SHOWN = pathlib.Path(__file__).parents[4] / "doc/source/operator/output"
 
 
 class Tags(HTMLParser):

@@ -6,13 +6,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from iat_nova.checks.qualify.api import Unavailable
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters.cha import ChaPerf, Pmu, cha_pmus
 from iat_nova.hardware.counters.events import ChaEvents
 from iat_nova.hardware.host.probe import Host
 from iat_nova.model import CacheDomain, Message, message
-from iat_nova.qualify.api import Unavailable
 
 IDLE = 0.05  # an idle CPU is busy for less of the time
 

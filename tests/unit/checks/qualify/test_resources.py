@@ -8,12 +8,12 @@ import tempfile
 import unittest
 from unittest import mock
 
+from iat_nova.checks.qualify.api import Unavailable, lowest_free
+from iat_nova.checks.qualify.programs import DiskReads, rate_of, running
+from iat_nova.checks.qualify.resources import NoCpus, busy_times, choose_cpus
+from iat_nova.checks.qualify.walker import LINE, Chase
 from iat_nova.common.clock import SystemClock
 from iat_nova.model import CacheDomain, message
-from iat_nova.qualify.api import Unavailable, lowest_free
-from iat_nova.qualify.programs import DiskReads, rate_of, running
-from iat_nova.qualify.resources import NoCpus, busy_times, choose_cpus
-from iat_nova.qualify.walker import LINE, Chase
 
 DOMAINS = (CacheDomain(0, (0, 1, 2, 3), 11, 8), CacheDomain(1, (4, 5, 6, 7), 11, 8))
 CPU = min(os.sched_getaffinity(0))

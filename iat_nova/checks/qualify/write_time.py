@@ -8,8 +8,8 @@ import functools
 import statistics
 from collections.abc import Callable, Sequence
 
+from iat_nova.checks.qualify.api import Bench, Chart, Judgement, Test, Verdict
 from iat_nova.model import message
-from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Verdict
 
 WRITES = 20
 QUICK_S = 0.010  # a hundredth of the loop's interval

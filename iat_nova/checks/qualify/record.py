@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
+from iat_nova.checks.qualify.api import Outcome, Verdict
 from iat_nova.hardware.host.machine import Choice
 from iat_nova.model import CacheDomain, Message
-from iat_nova.qualify.api import Outcome, Verdict
 from iat_nova.report import sentences
 from iat_nova.store import records
 
@@ -44,7 +44,7 @@ def cpu_and_microcode(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
 @functools.cache
 def schema() -> Any:
     """Return the JSON Schema of `as_data`."""
-    source = importlib.resources.files("iat_nova.qualify") / "schema.yaml"
+    source = importlib.resources.files("iat_nova.checks.qualify") / "schema.yaml"
     return yaml.safe_load(source.read_text(encoding="utf-8"))
 
 

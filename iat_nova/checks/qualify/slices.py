@@ -9,9 +9,9 @@ import itertools
 import statistics
 from collections.abc import Callable, Sequence
 
+from iat_nova.checks.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
+from iat_nova.checks.qualify.ddio import COUNT_S, FITS
 from iat_nova.model import message
-from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
-from iat_nova.qualify.ddio import COUNT_S, FITS
 
 AGREE = 0.10  # largest relative deviation of a slice from the mean
 LEAST = 10_000  # lines per slice: smaller counts vary by more than 1 % at random

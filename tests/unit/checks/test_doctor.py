@@ -8,8 +8,9 @@ import sys
 import time
 from unittest import mock
 
-from iat_nova.agent import doctor, restoring, rights, wiring
+from iat_nova.agent import restoring, wiring
 from iat_nova.agent.hand_over import Left
+from iat_nova.checks import doctor, rights
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host.probe import Level
 from iat_nova.model import Facts, HostFacts, VirtualSwitch, message
@@ -36,8 +37,8 @@ class DoctorCase(test_restore.MachineCase):
         (self.folder / "sys/devices/system/cpu").symlink_to(self.roots.cpus)
         self.guests()
         self.configure()
-        # no fork from a process with libvirt's threads; tests.unit.agent.test_rights does fork
-        patch = mock.patch("iat_nova.agent.rights.run_as", side_effect=lambda _, what: what())
+        # no fork from a process with libvirt's threads; tests.unit.checks.test_rights does fork
+        patch = mock.patch("iat_nova.checks.rights.run_as", side_effect=lambda _, what: what())
         self.run_as = self.enterContext(patch)
 
     def configure(self, **options):
@@ -170,7 +171,7 @@ class Host(DoctorCase):
         """The configuration files, in their order; and one that the service may not read."""
         subject = "configuration files"
         self.check(subject, "ok", "files-read", files=[str(self.config)])
-        denied = mock.patch("iat_nova.agent.doctor.may_read", return_value=False)
+        denied = mock.patch("iat_nova.checks.doctor.may_read", return_value=False)
         with denied:
             self.check(subject, "impossible", "files-denied", "list-file", 1,
                        files=[str(self.config)])  # fmt: skip

@@ -17,8 +17,8 @@ import random
 import time
 from collections.abc import Callable, Iterator
 
+from iat_nova.checks.qualify.api import Unavailable
 from iat_nova.model import message
-from iat_nova.qualify.api import Unavailable
 
 LINE = 64  # bytes
 _WORDS = LINE // 8

@@ -8,7 +8,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from iat_nova.agent import rights
+from iat_nova.checks import rights
 from iat_nova.hardware.kernel.capabilities import NUMBERS, held
 from iat_nova.model import message
 

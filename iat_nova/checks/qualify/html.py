@@ -9,8 +9,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from iat_nova.checks.qualify.registry import TESTS
 from iat_nova.common import amounts
-from iat_nova.qualify.registry import TESTS
 from iat_nova.report import charts, page, times
 
 _TEMPLATE = "qualify.html.j2"
@@ -37,7 +37,7 @@ class _Along(charts.Axis):
 def write(record: Mapping[str, Any]) -> str:
     """Return the HTML page of a record (`record.as_data`)."""
     return (
-        page.environment("iat_nova.qualify", _TEMPLATE)
+        page.environment("iat_nova.checks.qualify", _TEMPLATE)
         .get_template(_TEMPLATE)
         .render(
             record=record,

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from iat_nova.checks.qualify.api import Bench, Judgement, Outcome, Test, Unavailable, Verdict
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import message
-from iat_nova.qualify.api import Bench, Judgement, Outcome, Test, Unavailable, Verdict
 
 _NOTHING = message("nothing-known")
 

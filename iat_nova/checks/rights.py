@@ -7,7 +7,6 @@ The rights of root, or of another user, do not show the rights of the service. T
 
 from __future__ import annotations
 
-import ctypes
 import dataclasses
 import json
 import os
@@ -18,15 +17,12 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iat_nova.hardware.kernel.capabilities import NUMBERS, held
+from iat_nova.hardware.kernel.capabilities import NUMBERS, become, held
 from iat_nova.model import Message, message
 
 UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
 """The shipped unit, and DevStack's unit, which runs as root."""
 _NOBODY = "nobody"
-_PR_SET_KEEPCAPS = 8
-_PR_SET_NO_NEW_PRIVS = 38
-_CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h: two words each
 
 
 @dataclasses.dataclass(frozen=True)
@@ -136,38 +132,3 @@ def _in_child(user: pwd.struct_passwd, who: Service, what: Callable[[], Any], wr
         pipe.write(said)
     sys.stderr.flush()
     os._exit(0)
-
-
-def become(user: pwd.struct_passwd, capabilities: frozenset[str]) -> None:
-    """Assume a user and exactly these capabilities, permanently. Raises `OSError`."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.prctl(_PR_SET_KEEPCAPS, 1, 0, 0, 0))
-    os.initgroups(user.pw_name, user.pw_gid)
-    os.setresgid(user.pw_gid, user.pw_gid, user.pw_gid)
-    os.setresuid(user.pw_uid, user.pw_uid, user.pw_uid)
-    bits = sum(1 << NUMBERS[name] for name in capabilities)
-    _set_capabilities(libc, bits)
-
-
-def give_up() -> None:
-    """Give up every capability of this process, permanently. Raises `OSError`.
-
-    For a process with one thread: capabilities belong to a thread. Ambient capabilities vanish with
-    the permitted capabilities (capabilities(7)); executed programs get none (PR_SET_NO_NEW_PRIVS).
-    """
-    libc = ctypes.CDLL(None, use_errno=True)
-    _check(libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
-    _set_capabilities(libc, 0)
-
-
-def _set_capabilities(libc: ctypes.CDLL, bits: int) -> None:
-    low, high = bits & 0xFFFFFFFF, bits >> 32
-    header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
-    data = (ctypes.c_uint32 * 6)(low, low, low, high, high, high)  # effective, permitted, inherited
-    _check(libc.capset(header, data))
-
-
-def _check(result: int) -> None:
-    if result:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))

@@ -7,11 +7,11 @@ import dataclasses
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 
+from iat_nova.checks.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 from iat_nova.common import amounts
 from iat_nova.hardware.api import DomainCounts
 from iat_nova.hardware.ddio.effect import MOVED, STEADY, STILL
 from iat_nova.model import CacheDomain, Message, WayMask, message
-from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 
 FEW, MANY = 2, 6  # the fewest that other publications call safe; the shipped policy's maximum
 FITS = 4  # size of the test's buffers, in ways

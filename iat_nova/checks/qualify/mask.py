@@ -12,10 +12,10 @@ import itertools
 import statistics
 from collections.abc import Callable, Sequence
 
+from iat_nova.checks.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 from iat_nova.common import amounts
 from iat_nova.hardware.api import CoreCounts
 from iat_nova.model import Message, message
-from iat_nova.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 
 ACCESSES = 4_000_000  # of a row: 0.1 s out of the cache, 0.5 s out of memory
 SIZES = (0.5, 1, 2, 3, 4, 6, 8, 12, 16)  # of arrays, in ways

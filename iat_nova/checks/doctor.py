@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iat_nova import policy
-from iat_nova.agent import policy_file, restoring, rights, wiring
+from iat_nova.agent import policy_file, restoring, wiring
 from iat_nova.agent.hand_over import HandOverFiles
+from iat_nova.checks import rights
 from iat_nova.common.clock import SystemClock
 from iat_nova.common.config_files import may_read
 from iat_nova.common.cpulist import format_cpus

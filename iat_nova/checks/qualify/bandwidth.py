@@ -10,8 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from iat_nova.model import EIGHTHS, BandwidthControl, Message, message
-from iat_nova.qualify.api import (
+from iat_nova.checks.qualify.api import (
     CLASS,
     Bench,
     Chart,
@@ -20,6 +19,7 @@ from iat_nova.qualify.api import (
     Unavailable,
     Verdict,
 )
+from iat_nova.model import EIGHTHS, BandwidthControl, Message, message
 from iat_nova.report import sentences
 
 FELL = 0.20  # the lowest limit must cost at least this share of the unlimited stream
