@@ -36,6 +36,8 @@ from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.observed import Observer
 from iat_nova.store.records import Iteration, Placement, Shadow, Status
 from iat_nova.store.writer import History
+from iat_nova.strategies import pressure
+from iat_nova.strategies.outlook import Outlook
 
 LOG = logging.getLogger("iat_nova")
 
@@ -92,6 +94,7 @@ class Journal:
         self._warnings: tuple[Reason, ...] = ()
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
         self._states: dict[int, Any] = {}  # after the last decision, by cache domain
+        self._bests: dict[int, pressure.Bests] = {}  # what tenants have shown, by cache domain
         self._decided_for: dict[int, DomainInventory] = {}  # the last decision's, by cache domain
         self._history.status(status)
         self._observer.status(status)
@@ -132,11 +135,15 @@ class Journal:
         effective: Effective | None,
         timings_us: Mapping[str, float],
         after: Any,
+        outlook: Outlook = Outlook.UNKNOWN,
     ) -> None:
         """Record one domain's iteration, and log iterations with an effect.
 
         `state`, `after`: the strategy's states before and after the iteration.
         """
+        known = self._bests.get(decision.domain, {})
+        bests = pressure.follow(known, self._inventories[decision.domain], sample)
+        self._bests[decision.domain] = bests
         iteration = Iteration(
             sample.taken_at_s,
             self._clock.wall(),
@@ -150,6 +157,8 @@ class Journal:
             self._layouts.get(decision.domain),
             former=self._gone(decision),
             follows=self._states.get(decision.domain, _NO_STATE) is state,
+            shown=pressure.shown(bests),
+            outlook=outlook,
         )
         self._states[decision.domain] = after
         self._layouts[decision.domain] = decision.layout

@@ -40,8 +40,9 @@ from iat_nova.model import (
 from iat_nova.model.message import Message, as_message, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
-from iat_nova.strategies.api import decide
+from iat_nova.strategies.api import decide, outlook
 from iat_nova.strategies.layout.plan import LayoutError
+from iat_nova.strategies.outlook import Outlook
 
 FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
 LEAST_SAMPLE_S = 0.05  # rates over a shorter time are noise, even if events wake the loop
@@ -242,7 +243,7 @@ class Agent:
         decided_from = self._step(inventory, sample)
         if decided_from is None:
             return
-        before, decision = decided_from
+        before, decision, left = decided_from
         decided = time.perf_counter()
         effective = self._write(inventory, decision)
         written = time.perf_counter()
@@ -252,7 +253,8 @@ class Agent:
             "write": (written - decided) * 1e6,
         }
         after = self._states[sample.domain]
-        self.journal.iteration(before, sample, decision, effective, timings_us, after)
+        left = Outlook.NOT_WRITTEN if effective is None else left
+        self.journal.iteration(before, sample, decision, effective, timings_us, after, left)
         self._verify_ddio(sample, effective)
         self.holding.verify(inventory, decision.layout)
         self._look_at_shadow(inventory, sample, decision)
@@ -276,22 +278,24 @@ class Agent:
         self.journal.note(Code.SHADOW_FAILED, problem, over, domain)
         self.journal.shadow(self.shadow.now)
 
-    def _step(self, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision] | None:
-        """Return the strategy's state before the decision, and the decision; None after a failure.
+    def _step(
+        self, inventory: DomainInventory, sample: Sample
+    ) -> tuple[Any, Decision, Outlook] | None:
+        """Return the state before the decision, the decision, and whether moves are left.
+
+        None after a failure.
 
         No error of a strategy passes this function. A strategy may be a plug-in: any exception, and
         an impossible layout, is logged and shown. The previous state and masks are kept, and the
         strategy decides again in the next iteration.
         """
-        domain = inventory.domain.id
+        domain, now_s = inventory.domain.id, self.clock.now()
+        strategy = self._own.get(domain, self.strategy)
         try:
             state, after, decision = decide(
-                self._own.get(domain, self.strategy),
-                self._states.get(domain),
-                inventory,
-                sample,
-                self.clock.now(),
+                strategy, self._states.get(domain), inventory, sample, now_s
             )
+            left = outlook(strategy, after, now_s)
         except LayoutError as error:
             problem = message("layout-impossible", domain=domain, error=as_message(error))
             self.journal.problem(Code.LAYOUT_IMPOSSIBLE, problem, domain)
@@ -303,7 +307,7 @@ class Agent:
         self._states[domain] = after
         for code in (Code.LAYOUT_IMPOSSIBLE, Code.STRATEGY_FAILED):
             self.journal.solved(code, message("decided-again", domain=domain), domain)
-        return state, decision
+        return state, decision, left
 
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
         """Check whether DDIO follows its register; if not, report and take DDIO as fixed."""

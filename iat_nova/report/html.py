@@ -87,6 +87,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             texts=words.texts,
             held=words.held,
             cpu_ranges=format_cpus,
+            share=lambda value: "-" if value is None else _percent(value),
         )
     )
 

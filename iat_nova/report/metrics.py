@@ -16,6 +16,7 @@ import yaml
 
 from iat_nova.report import metric_values as values
 from iat_nova.store.observed import Observed
+from iat_nova.strategies.pollute_buffer.judge import MISS_CYCLES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ def _metric(name: str, help: str, labels: Iterable[str] = (), **source: str) -> 
     else:
         usual, reading = _FUNCTIONS[of]
         read = reading(getattr(values, what))
-    text = help.format(reasons_max=values.REASONS_MAX, tenants_max=values.TENANTS_MAX)
+    text = help.format(
+        reasons_max=values.REASONS_MAX, tenants_max=values.TENANTS_MAX, miss_cycles=MISS_CYCLES
+    )
     return Metric(f"iat_nova_{name}", text, tuple(labels) or usual, read)
 
 

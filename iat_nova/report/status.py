@@ -9,7 +9,7 @@ from typing import Any
 
 from iat_nova.model import UNLIMITED, Hold, verbatim
 from iat_nova.model.reasons import Code, Reason, about
-from iat_nova.report import escape, sentences, times, waymap, words
+from iat_nova.report import escape, pressures, sentences, times, waymap, words
 from iat_nova.report.view import (
     DomainView,
     View,
@@ -172,6 +172,7 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
     ]
     coerced = words.coerced(domain.latest.iteration, domain.inventory)
     lines += [_field("", text) for text in coerced]
+    lines += [_field("", text) for text in _room(domain)]
     names = words.Names(domain.inventory)
     lines += [_field("", text) for text in words.limited(domain.layout, domain.inventory, names)]
     if domain.decision is not None:
@@ -179,6 +180,20 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
         ago = times.duration(wall_s - last.wall_s)
         lines.append(_field("", f"last decision {times.moment(last.wall_s)}, {ago} ago:"))
         lines.append(_field("", words.line(last, domain.inventory)))
+    return lines
+
+
+def _room(domain: DomainView) -> list[str]:
+    """Return in lines whether the strategy has no move left, and what a newcomer would find."""
+    assert domain.latest is not None
+    iteration = domain.latest.iteration
+    lines = []
+    if pressures.exhausted(iteration):
+        lines.append(f"no move left ({escape.plain(iteration.outlook)})")
+    found = pressures.newcomers(domain.inventory, iteration)
+    if found:
+        ways = ", ".join(f"{priority.value} {ways:.1f}" for priority, ways in found.items())
+        lines.append(f"ways that a newcomer would find: {ways}")
     return lines
 
 
@@ -257,6 +272,12 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "grouped": domain.layout.grouped,
         "last_decision": words.line(last, domain.inventory) if last else None,
         "last_decision_s": last.wall_s if last else None,
+        "outlook": latest.outlook,
+        "exhausted": pressures.exhausted(latest),
+        "newcomer_ways": {
+            priority.value: round(ways, 2)
+            for priority, ways in pressures.newcomers(domain.inventory, latest).items()
+        },
     }
 
 

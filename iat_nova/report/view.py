@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping
 
@@ -17,16 +18,17 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.report import sentences, times
+from iat_nova.report import pressures, sentences, times
 from iat_nova.store.heartbeat import AgentNow, State
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
+from iat_nova.strategies.pressure import Fill, Loss
 
 NOBODY = AgentNow(State.STOPPED)
 """No agent: a history without its agent."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)  # without slots: keeps what is computed once
 class DomainView:
     """A cache domain: its tenants, its newest iteration, and its last decision with an action."""
 
@@ -59,6 +61,18 @@ class DomainView:
             return 0
         mask = self.layout.mask_of(tenant)
         return mask.count - self.layout.lent.mask.count if mask else 0
+
+    @functools.cached_property
+    def losses(self) -> Mapping[str, Loss]:
+        """What each tenant loses to others, by tenant id; empty before the first iteration."""
+        latest = self.latest
+        return {} if latest is None else pressures.losses(self.inventory, latest.iteration)
+
+    @functools.cached_property
+    def fills(self) -> Mapping[str, Fill]:
+        """The share of the LLC that each tenant fills, by tenant id."""
+        latest = self.latest
+        return {} if latest is None else pressures.fills(self.inventory, latest.iteration)
 
     @property
     def monitored(self) -> bool:
@@ -250,6 +264,11 @@ LONG_COLUMNS = (
     "ipc",
     "references_per_s",
     "misses_per_s",
+    "stalled",
+    "loss_least",
+    "loss_likely",
+    "loss_most",
+    "llc_share",
     *MONITORED,
 )
 
@@ -260,6 +279,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
     decided = domain.decided_mask(tenant.id)
     shadow = domain.shadow.layout.mask_of(tenant.id) if domain.shadow else None
     rates = domain.latest.iteration.sample.tenants.get(tenant.id) if domain.latest else None
+    loss, fill = domain.losses.get(tenant.id), domain.fills.get(tenant.id)
     return {
         "name": tenant.name,
         "uuid": tenant.uuid,
@@ -289,6 +309,11 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "ipc": round(rates.ipc, 3) if rates else None,
         "references_per_s": _whole(rates.references_per_s) if rates else None,
         "misses_per_s": _whole(rates.misses_per_s) if rates else None,
+        "stalled": _share(loss.stalled if loss else None),
+        "loss_least": _share(loss.least if loss else None),
+        "loss_likely": _share(loss.likely if loss else None),
+        "loss_most": _share(loss.most if loss else None),
+        "llc_share": _share(fill.share if fill else None),
         "occupancy_bytes": rates.occupancy_bytes if rates else None,
         "memory_bytes_per_s": _known(rates.memory_bytes_per_s) if rates else None,
     }
@@ -298,6 +323,10 @@ def _coerced(mask: WayMask | None, decided: WayMask | None) -> list[str]:
     if mask is None or decided in (None, mask):
         return []
     return [f"mask {decided} was asked for, the machine has {mask}"]
+
+
+def _share(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)
 
 
 def _known(value: float | None) -> int | None:

@@ -39,6 +39,7 @@ from iat_nova.model import (
 from iat_nova.model.message import MOST_DEPTH, Value
 from iat_nova.model.reasons import Reason
 from iat_nova.strategies.api import Rule
+from iat_nova.strategies.outlook import Outlook
 
 T = TypeVar("T")
 
@@ -61,7 +62,9 @@ class Iteration:
     None. `layout_before`: the layout during the measurement, None where not known. `former`: names
     by id of tenants that the decision concerns and that have left the inventory. `effective`: masks
     read back from the machine by tenant id, and by ``ddio``; None when nothing was written
-    (observing only, paused). `timings_us`: durations of the loop's phases.
+    (observing only, paused). `timings_us`: durations of the loop's phases. `shown`: losses that
+    tenants have shown themselves, by tenant id (`iat_nova.strategies.pressure`). `outlook`: whether
+    the strategy has moves left, one of `Outlook`; later versions may add codes.
     """
 
     at_s: float  # on the loop's clock
@@ -77,6 +80,8 @@ class Iteration:
     state_lost: str | None = None  # why the state could not be recorded; the rest is recorded
     former: Mapping[str, str] = dataclasses.field(default_factory=dict)
     follows: bool = False
+    shown: Mapping[str, float] = dataclasses.field(default_factory=dict)
+    outlook: str = Outlook.UNKNOWN
 
     @property
     def eventful(self) -> bool:
@@ -392,6 +397,10 @@ def _seen(iteration: Iteration) -> dict[str, Any]:
         seen["state_lost"] = iteration.state_lost
     if iteration.former:
         seen["former"] = iteration.former
+    if iteration.shown:
+        seen["shown"] = iteration.shown
+    if iteration.outlook != Outlook.UNKNOWN:
+        seen["outlook"] = iteration.outlook
     return seen
 
 
@@ -421,6 +430,8 @@ def unpack_iteration(
             state_lost=lost,
             former=plain.get("former", {}),
             follows=state is None and lost is None,
+            shown={str(one): float(loss) for one, loss in plain.get("shown", {}).items()},
+            outlook=str(plain.get("outlook", Outlook.UNKNOWN)),
         )
     except _OTHER_FORMS as error:
         raise RecordError(f"a stored iteration lacks a part ({worded(error)})") from error

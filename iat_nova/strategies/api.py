@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from iat_nova.model import Action, Change, Decision, DomainInventory, Layout, Message, Sample, Step
 from iat_nova.model.message import MOST_DEPTH
 from iat_nova.strategies.layout import check
+from iat_nova.strategies.outlook import Outlook
 
 Rule = tuple[int, str, str]
 """A numbered rule by which a strategy goes from one of its phases to another."""
@@ -26,6 +27,7 @@ class Strategy(Protocol):
     * `phases`, `rules`: all values of `phase` and `rule` in decisions, to make metrics complete
       from the start.
     * `thresholds(parameters)`: messages with the strategy's thresholds, for `iat-nova explain`.
+    * `outlook(state, at_s)`: whether moves are left (`iat_nova.strategies.outlook`).
 
     A strategy of another package gives sentences as `iat_nova.model.verbatim`.
     """
@@ -54,6 +56,15 @@ def decide(
     check_decision(decision, inventory.domain.id)
     check.check(inventory, decision.layout)
     return state, after, decision
+
+
+def outlook(strategy: Strategy, state: Any, at_s: float) -> Outlook:
+    """Return whether the strategy has moves left. Raises the strategy's own errors.
+
+    Raises `ValueError` for a code that is not in the list.
+    """
+    ask = getattr(strategy, "outlook", None)
+    return Outlook.UNKNOWN if ask is None else Outlook(ask(state, at_s))
 
 
 MOST = (1 << 63) - 1

@@ -45,6 +45,7 @@ from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.fsm import NUMBERED
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant, State
+from iat_nova.strategies.outlook import Outlook
 
 NIGHT = 1_795_230_000.0  # a moment on the wall clock
 REASON = Reason(Code.OTHER_OWNER, verbatim("because"))
@@ -236,7 +237,11 @@ def burst(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
         moved=("ddio",),
     )
     return dataclasses.replace(
-        before, sample=sample(float(number), misses_per_s=4.2e6), decision=decision
+        before,
+        sample=sample(float(number), misses_per_s=4.2e6),
+        decision=decision,
+        shown={BE: 0.012},
+        outlook=Outlook.ALL_FAILED,
     )
 
 

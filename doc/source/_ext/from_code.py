@@ -19,6 +19,7 @@ from iat_nova.model import Priority
 from iat_nova.model.reasons import MEANINGS, Code, about
 from iat_nova.nova import extra_specs
 from iat_nova.report import sentences
+from iat_nova.strategies import outlook
 from iat_nova.strategies.iat import fsm, own_demand
 from iat_nova.strategies.iat.state import FsmState
 from iat_nova.strategies.pollute_buffer import judge
@@ -161,6 +162,21 @@ class ReasonCodes(Directive):
         return node.children
 
 
+class OutlookCodes(Directive):
+    """The codes of a strategy's outlook with their meaning, from the list the agent uses."""
+
+    def run(self):
+        node = nodes.container()
+        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 20 14 66", ""]
+        lines += ["   * - Code", "     - Exhausted", "     - Meaning"]
+        for code, meaning in outlook.MEANINGS.items():
+            known = "not known" if code in outlook.UNDECIDED else "no"
+            known = "yes" if code in outlook.EXHAUSTED else known
+            lines += [f"   * - ``{code}``", f"     - {known}", f"     - {meaning}"]
+        self.state.nested_parse(StringList(lines, "outlook.py"), self.content_offset, node)
+        return node.children
+
+
 CONSTANT = re.compile(r"^([A-Z][A-Z_]*) = (-?[\d.]+(?:e\d+)?)  # (.+)$", re.MULTILINE)
 
 
@@ -213,6 +229,7 @@ def setup(app):
     app.add_directive("iat-extra-specs", ExtraSpecs)
     app.add_directive("iat-metrics", MetricsReference)
     app.add_directive("iat-reason-codes", ReasonCodes)
+    app.add_directive("iat-outlook-codes", OutlookCodes)
     app.add_directive("iat-policy-reference", PolicyReference)
     app.add_directive("iat-scenario-reference", ScenarioReference)
     app.add_directive("iat-fsm-diagram", FsmDiagram)

@@ -11,6 +11,7 @@ from iat_nova.report.metric_values import REASONS_MAX
 from iat_nova.report.metrics import GROUPS, METRICS, Metric
 from iat_nova.strategies.iat.fsm import NUMBERED
 from iat_nova.strategies.iat.state import FsmState
+from iat_nova.strategies.outlook import Outlook
 
 _VALUES = {
     "code": len(Code),
@@ -20,6 +21,8 @@ _VALUES = {
     "transition": len(NUMBERED),
     "action": len(Action),
     "priority": len(Priority),
+    "outlook": len(Outlook),
+    "bound": 3,
 }
 """How many values a label takes; those not named take one for each `domain` or tenant."""
 
@@ -35,8 +38,8 @@ def scope(metric: Metric) -> str:
 
 def series(metric: Metric) -> int:
     """Return how many series a metric has at most for one of its `scope`."""
-    # A series of a tenant is one, whatever its further labels say of it.
-    own = () if scope(metric) == "tenant" else metric.labels
+    # A tenant's labels describe the tenant. Only the bounds of a loss are series of their own.
+    own = tuple(label for label in metric.labels if scope(metric) != "tenant" or label == "bound")
     if "reason" in own:  # the text alone tells its series apart
         return REASONS_MAX
     return math.prod(_VALUES.get(label, 1) for label in own)
@@ -55,6 +58,7 @@ _UNITS = {
     "_per_second": "1/s",
     "_seconds": "s",
     "_bytes": "bytes",
+    "_ratio": "share",
     "_ways": "ways",
     "_mask": "bits",
 }

@@ -18,6 +18,7 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.layout.open_ways import open_ways
+from iat_nova.strategies.outlook import Outlook
 from iat_nova.strategies.pollute_buffer import (
     arrivals,
     floors,
@@ -81,6 +82,19 @@ class PolluteBuffer:
             members=(),
             plan=plans.found(inventory.domain, self.parameters.ddio_ways_min),
         )
+
+    @staticmethod
+    def outlook(state: State, at_s: float) -> Outlook:
+        """Return whether moves are left; `at_s`: now, in seconds of the loop's clock."""
+        if state.calm_s and at_s < state.load_since_s + state.calm_s:
+            return Outlook.UNSETTLED
+        if state.phase is not Phase.REST:
+            return Outlook.SEARCHING
+        failed = any(
+            one.what is not None and (one.until_s > at_s or one.at_s >= state.began_s)
+            for one in state.failures
+        )
+        return Outlook.ALL_FAILED if failed else Outlook.NO_PROMISE
 
     def step(
         self, state: State, inventory: DomainInventory, sample: Sample

@@ -35,6 +35,7 @@ from iat_nova.store.records import Status
 from iat_nova.store.writer import History
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS
+from iat_nova.strategies.outlook import Outlook
 from tests.unit import stories
 from tests.unit.build import tenant
 
@@ -71,6 +72,22 @@ class JournalTest(unittest.TestCase):
         effective = Effective(dict.fromkeys(seen, WayMask(3)), WayMask(0x600))
         self.journal.iteration(before, sample, decision, effective, {"read": 9.0}, after)
         return after
+
+    def test_what_a_guest_has_shown_is_recorded(self) -> None:
+        """A guest that was faster under the same load has lost something; so the record says."""
+        inventory = DomainInventory(SKYLAKE, (tenant("db", 4),))
+        self.journal.inventory(FACTS, {0: inventory}, ())
+        controller, state = Controller(Parameters(), PRESETS["iat"]), None
+        fast, slow = Rates(2e9, 2e9, 20e6, 1e6), Rates(1e9, 2e9, 10e6, 6e6)
+        for number, rates in enumerate([fast] * 20 + [slow] * 40):
+            before = state or controller.initial(inventory, 0.0)
+            sample = Sample(0, float(number), 1.0, {"db": rates})
+            state, decision = controller.step(before, inventory, sample)
+            outlook = Outlook.NO_PROMISE
+            self.journal.iteration(before, sample, decision, None, {}, state, outlook)
+        latest = self.read(lambda reader: reader.latest(0)).iteration
+        self.assertAlmostEqual(0.5, latest.shown["db"], places=2)
+        self.assertEqual(Outlook.NO_PROMISE, latest.outlook)
 
     def test_one_line_a_decision_and_none_while_stable(self) -> None:
         """The first layout is news; the same sample again is not."""

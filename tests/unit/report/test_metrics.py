@@ -114,6 +114,19 @@ class MetricsTest(unittest.TestCase):
             ("iat_nova_last_inventory_time_seconds", {}, stories.NIGHT),
             ("iat_nova_enforcing", {}, 1),
             ("iat_nova_tenants", {"priority": "BE"}, 1),
+            ("iat_nova_tenant_stalled_ratio", {"tenant": "stack"}, 1.2e6 * 100 / 4.6e9),
+            ("iat_nova_tenant_loss_ratio", {"name": "be1", "bound": "least"}, 0.012),
+            ("iat_nova_tenant_loss_ratio", {"tenant": "stack", "bound": "least"}, 0.0),
+            (
+                "iat_nova_tenant_loss_ratio",
+                {"name": "be1", "bound": "most"},
+                2.2e6 / 3 * 200 / 4.6e9,
+            ),
+            ("iat_nova_tenant_llc_ratio", {"name": "be1", "source": "estimated"}, 3 / 11),
+            ("iat_nova_exhausted", {}, 1),
+            ("iat_nova_outlook", {"outlook": "all-failed"}, 1),
+            ("iat_nova_outlook", {"outlook": "searching"}, 0),
+            ("iat_nova_newcomer_ways", {"priority": "PC"}, 1.5),
         ]
         for name, labels, value in expected:
             with self.subTest(name=name, labels=labels):
@@ -135,6 +148,9 @@ class MetricsTest(unittest.TestCase):
         self.assertNotIn("iat_nova_tenant_cycles_per_second", names)
         self.assertNotIn("iat_nova_ddio_hits_per_second", names)
         self.assertNotIn("iat_nova_tenant_effective_mask", names)
+        self.assertNotIn("iat_nova_tenant_loss_ratio", names)
+        self.assertNotIn("iat_nova_newcomer_ways", names)
+        self.assertNotIn("iat_nova_exhausted", names)  # its strategy does not say
         self.assertIn("iat_nova_tenant_ways", names)
 
     def test_hostile_names_stay_names(self) -> None:

@@ -220,6 +220,29 @@ class TestStatus(StoryCase):
                 ({stories.BE: 40}, gbps), (record["bandwidth_percent"], record["bandwidth_gbps"])
             )
 
+    def test_pressure(self):
+        """Whether moves are left, what a newcomer would find, and what each tenant loses."""
+        view = self.view()
+        (domain,) = view.domains
+        (record,) = status.record(view)["domains"]
+        self.assertIsNone(record["exhausted"])  # this strategy does not say
+        self.assertNotIn("no move left", status.page(view, time.time()))
+        told = dataclasses.replace(
+            domain.latest.iteration, outlook="all-failed", shown={stories.BE: 0.012}
+        )
+        latest = dataclasses.replace(domain.latest, iteration=told)
+        view = dataclasses.replace(view, domains=(dataclasses.replace(domain, latest=latest),))
+        (record,) = status.record(view)["domains"]
+        self.assertEqual(("all-failed", True), (record["outlook"], record["exhausted"]))
+        self.assertEqual({"PC": 1.5, "BE": 1.5}, record["newcomer_ways"])
+        page = status.page(view, time.time())
+        self.assertIn("no move left (all-failed)", page)
+        self.assertIn("ways that a newcomer would find: PC 1.5, BE 1.5", page)
+        row = tenant_row(view.domains[0], domain.inventory.tenants[2])
+        self.assertEqual(
+            (0.012, 0.012, 0.273), (row["loss_least"], row["loss_likely"], row["llc_share"])
+        )
+
     def test_coerced(self):
         """What the machine made something else of is told wherever masks are shown."""
         view = self.view()

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cache pressure of one iteration, for metrics, status and report: see `strategies.pressure`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from iat_nova.model import DDIO, DomainInventory, Priority, WayMask
+from iat_nova.store.records import Iteration
+from iat_nova.strategies import pressure
+from iat_nova.strategies.layout.open_ways import open_ways
+from iat_nova.strategies.outlook import EXHAUSTED, UNDECIDED
+from iat_nova.strategies.pressure import Fill, Loss
+
+
+def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, Loss]:
+    """Return what each tenant loses to others, by tenant id; unknown tenants are left out."""
+    masks = _masks(inventory, iteration)
+    return pressure.losses(inventory, iteration.sample, masks, iteration.shown)
+
+
+def fills(inventory: DomainInventory, iteration: Iteration) -> dict[str, Fill]:
+    """Return the share of the LLC that each tenant fills, by tenant id."""
+    return pressure.fills(inventory, iteration.sample, _masks(inventory, iteration))
+
+
+def newcomers(inventory: DomainInventory, iteration: Iteration) -> dict[Priority, float]:
+    """Return the ways that a newcomer of each priority would find; empty if not known."""
+    return pressure.newcomers(inventory, iteration.sample, _masks(inventory, iteration))
+
+
+def exhausted(iteration: Iteration) -> bool | None:
+    """Return whether the strategy has no move left; None if not known."""
+    known = iteration.outlook not in UNDECIDED
+    return iteration.outlook in EXHAUSTED if known else None
+
+
+def _masks(inventory: DomainInventory, iteration: Iteration) -> Mapping[str, WayMask]:
+    """Return the masks on the hardware. Without a write, every tenant may fill all ways."""
+    if iteration.effective is not None:
+        return iteration.effective
+    everything = open_ways(inventory.domain)
+    masks = {tenant.id: everything for tenant in inventory.tenants}
+    found = inventory.domain.ddio_found
+    return masks if found is None else {**masks, DDIO: found}

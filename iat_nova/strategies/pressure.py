@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cache pressure on a host in numbers: what tenants lose to others, and the room for a newcomer.
+
+Nothing here is measured directly. A tenant's loss is the share of its cycles that it would save if
+it were alone on the host. No counter shows the tenant alone, so a loss is three numbers:
+
+* `least`: shown by the tenant itself. Under the same load it was faster before, and missed less.
+  The load is the number of LLC references per instruction. A tenant with I/O polls, so that its
+  instructions show no speed: its `least` is 0. A tenant that was short since its start has shown
+  nothing better: its `least` is 0, too.
+* `likely`: by a rule. The tenant alone would fill the whole LLC, and misses fall with the square
+  root of the size (A. Hartstein et al., "Cache miss behavior: is it sqrt(2)?", Computing Frontiers
+  2006). The rule says nothing about a tenant that hardly reuses lines: then `likely` is `least`,
+  or None if nothing better was seen. The rule is a mean over many programs. A working set that just
+  does not fit loses more, one that fits already loses nothing.
+* `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
+
+The share of the LLC that a tenant fills is its occupancy where that is monitored. Elsewhere the
+share follows from the fills: lines in a way belong to tenants as they fill it. The estimate is too
+low for tenants that hit often.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+
+from iat_nova.model import (
+    DDIO,
+    DomainInventory,
+    Priority,
+    Rates,
+    Sample,
+    Tenant,
+    WayMask,
+)
+from iat_nova.strategies.layout.open_ways import open_ways
+from iat_nova.strategies.pollute_buffer.judge import (
+    ASLEEP_CYCLES_PER_S,
+    MISS_CYCLES,
+    MOST_STALLED,
+    OTHER_LOAD,
+)
+from iat_nova.strategies.pollute_buffer.moves import STREAMS
+
+MISS_CYCLES_MOST = 200.0  # cycles of an access to memory that overlaps with no other
+LEARNT = 8  # samples in a mean; a single sample's best is chance
+SHOWN_DIGITS = 3  # of a recorded loss
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Work:
+    """What a tenant does with its instructions: `references`, `misses` are per instruction."""
+
+    references: float
+    misses: float
+    ipc: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Best:
+    """A tenant's mean `work` over the last samples, and the fastest mean under the same load.
+
+    `best` is None before `LEARNT` samples of one load.
+    """
+
+    work: Work
+    samples: int = 1
+    best: Work | None = None
+
+
+Bests = Mapping[str, Best]
+"""What tenants have shown so far, by tenant id."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Loss:
+    """The share of a tenant's cycles that other tenants cost it, 0..1; see the module.
+
+    `stalled`: the share that LLC misses stall in all, at `MISS_CYCLES` each.
+    """
+
+    stalled: float
+    least: float
+    likely: float | None
+    most: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Fill:
+    """The share of the LLC that a tenant fills, 0..1; `monitored`: measured, not estimated."""
+
+    share: float
+    monitored: bool
+
+
+def follow(before: Bests, inventory: DomainInventory, sample: Sample) -> dict[str, Best]:
+    """Return what tenants have shown after a further sample; tenants that left are forgotten."""
+    after = {}
+    for tenant in inventory.tenants:
+        known, rates = before.get(tenant.id), _awake(tenant, sample)
+        if rates is not None and rates.instructions_per_s and not tenant.io:
+            after[tenant.id] = _further(known, rates)
+        elif known is not None:
+            after[tenant.id] = known
+    return after
+
+
+def shown(bests: Bests) -> dict[str, float]:
+    """Return by tenant the loss that the tenant has shown itself; tenants without one are left out.
+
+    The loss in speed counts only as far as misses explain it.
+    """
+    losses = {}
+    for tenant, one in bests.items():
+        if one.best is not None:
+            slower = 1.0 - one.work.ipc / one.best.ipc
+            missed = (one.work.misses - one.best.misses) * MISS_CYCLES_MOST * one.work.ipc
+            if loss := round(min(slower, missed, MOST_STALLED), SHOWN_DIGITS):
+                losses[tenant] = loss
+    return {tenant: loss for tenant, loss in losses.items() if loss > 0}
+
+
+def losses(
+    inventory: DomainInventory,
+    sample: Sample,
+    masks: Mapping[str, WayMask],
+    shown: Mapping[str, float],
+) -> dict[str, Loss]:
+    """Return the loss of each tenant that is awake and measured.
+
+    `masks`: by tenant and `DDIO` as on the hardware. `shown`: the result of `shown`.
+    """
+    filled = fills(inventory, sample, masks)
+    found = {}
+    for tenant in inventory.tenants:
+        rates = _awake(tenant, sample)
+        if rates is not None:
+            found[tenant.id] = _loss(rates, filled.get(tenant.id), shown.get(tenant.id, 0.0))
+    return found
+
+
+def fills(
+    inventory: DomainInventory, sample: Sample, masks: Mapping[str, WayMask]
+) -> dict[str, Fill]:
+    """Return the share of the LLC that each tenant fills, as far as known."""
+    domain = inventory.domain
+    found = {}
+    per_way = {
+        tenant.id: rates.misses_per_s / masks[tenant.id].count
+        for tenant in inventory.tenants
+        if (rates := _awake(tenant, sample)) is not None and masks.get(tenant.id)
+    }
+    ddio = masks.get(DDIO)
+    if ddio:
+        missed = sample.ddio_misses_per_s
+        inbound = sample.inbound_lines_per_s if missed is None else missed
+        per_way[DDIO] = (inbound or 0.0) / ddio.count
+    totals = [
+        math.fsum(rate for one, rate in per_way.items() if masks[one] >> way & 1)
+        for way in range(domain.ways)
+    ]
+    for tenant in inventory.tenants:
+        occupancy = _occupancy(sample.tenants.get(tenant.id))
+        if occupancy is not None and domain.way_bytes:
+            share = occupancy / (domain.ways * domain.way_bytes)
+            found[tenant.id] = Fill(min(1.0, share), True)
+        elif tenant.id in per_way:
+            held = (
+                per_way[tenant.id] / total
+                for way, total in enumerate(totals)
+                if total and masks[tenant.id] >> way & 1
+            )
+            found[tenant.id] = Fill(min(1.0, math.fsum(held) / domain.ways), False)
+    return found
+
+
+def newcomers(
+    inventory: DomainInventory, sample: Sample, masks: Mapping[str, WayMask]
+) -> dict[Priority, float]:
+    """Return the ways that a newcomer of each priority would find, without guaranteed ways.
+
+    A newcomer gets the mask that most tenants of its priority have, or else all ways that no tenant
+    has alone. Each way counts as one over the number that fill it, the newcomer included: tenants
+    that are awake, and devices in DDIO's ways. Empty without rates.
+    """
+    if not sample.tenants:
+        return {}
+    awake = [one.id for one in inventory.tenants if _awake(one, sample) is not None]
+    fillers = [masks[one] for one in awake if one in masks]
+    if sample.inbound_lines_per_s and DDIO in masks:
+        fillers.append(masks[DDIO])
+    found = {}
+    for priority in (Priority.PC, Priority.BE):
+        mask = _mask_of_newcomer(inventory, masks, priority)
+        ways = (way for way in range(inventory.domain.ways) if mask >> way & 1)
+        found[priority] = math.fsum(
+            1.0 / (1 + sum(one >> way & 1 for one in fillers)) for way in ways
+        )
+    return found
+
+
+def _mask_of_newcomer(
+    inventory: DomainInventory, masks: Mapping[str, WayMask], priority: Priority
+) -> WayMask:
+    alike = [
+        masks[one.id]
+        for one in inventory.tenants
+        if one.priority is priority and not one.ways.kept and one.id in masks
+    ]
+    if alike:
+        return max(alike, key=lambda mask: (alike.count(mask), mask.count, mask))
+    free = open_ways(inventory.domain)
+    for one in inventory.tenants:
+        if one.ways.kept and one.id in masks:
+            free = WayMask(free & ~masks[one.id])
+    return free
+
+
+def _loss(rates: Rates, fill: Fill | None, least: float) -> Loss:
+    stalled, most = (_stalled(rates, cycles) for cycles in (MISS_CYCLES, MISS_CYCLES_MOST))
+    least = min(least, most)
+    if rates.miss_ratio > STREAMS or fill is None:
+        likely = least or None
+    else:
+        likely = max(least, stalled * (1.0 - math.sqrt(fill.share)))
+    return Loss(stalled, least, likely, most)
+
+
+def _stalled(rates: Rates, miss_cycles: float) -> float:
+    return min(MOST_STALLED, rates.misses_per_s * miss_cycles / rates.cycles_per_s)
+
+
+def _further(known: Best | None, rates: Rates) -> Best:
+    """Return what a tenant has shown with a further sample; another load begins anew."""
+    new = Work(
+        rates.references_per_s / rates.instructions_per_s,
+        rates.misses_per_s / rates.instructions_per_s,
+        rates.ipc,
+    )
+    if known is None or _other(known.work, new):
+        return Best(new)
+    samples = min(known.samples + 1, LEARNT)
+    work, best = _mean(known.work, new, samples), known.best
+    if best is not None and _other(best, work):
+        best = None
+    if samples == LEARNT and (best is None or work.ipc > best.ipc):
+        best = work
+    return Best(work, samples, best)
+
+
+def _mean(before: Work, new: Work, samples: int) -> Work:
+    return Work(
+        before.references + (new.references - before.references) / samples,
+        before.misses + (new.misses - before.misses) / samples,
+        before.ipc + (new.ipc - before.ipc) / samples,
+    )
+
+
+def _other(was: Work, now: Work) -> bool:
+    """Return whether two readings are of different loads."""
+    most = max(was.references, now.references)
+    return abs(now.references - was.references) > OTHER_LOAD * most
+
+
+def _awake(tenant: Tenant, sample: Sample) -> Rates | None:
+    """Return the rates of a tenant that is measured and awake, else None."""
+    rates = sample.tenants.get(tenant.id)
+    least = ASLEEP_CYCLES_PER_S * len(tenant.counted_cpus)
+    return rates if rates is not None and rates.cycles_per_s > least else None
+
+
+def _occupancy(rates: Rates | None) -> int | None:
+    return None if rates is None else rates.occupancy_bytes

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tenants lose to others, by counters alone: bounds, and what is not known."""
+
+import dataclasses
+import unittest
+
+from iat_nova.model import (
+    DDIO,
+    DomainInventory,
+    Parameters,
+    Priority,
+    Rates,
+    Sample,
+    WayMask,
+    WayRequest,
+)
+from iat_nova.strategies import api, pressure, registry
+from iat_nova.strategies.layout.open_ways import open_ways
+from iat_nova.strategies.outlook import EXHAUSTED, MEANINGS, UNDECIDED, Outlook
+from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.state import Failure, Phase
+from tests.unit.build import domain, tenant
+
+CYCLES = 2e9
+DB = tenant("db", 2, priority=Priority.PC)
+BATCH = tenant("batch", 3)
+
+
+def rates(misses: float, references: float = 20e6, ipc: float = 1.0, **more) -> Rates:
+    return Rates(ipc * CYCLES, CYCLES, references, misses, **more)
+
+
+def sample(tenants, **more) -> Sample:
+    return Sample(0, 0.0, 1.0, tenants, **more)
+
+
+def host(*tenants, **more) -> DomainInventory:
+    return DomainInventory(domain(way_bytes=1 << 20, **more), tenants)
+
+
+def everywhere(inventory: DomainInventory) -> dict[str, WayMask]:
+    return {one.id: open_ways(inventory.domain) for one in inventory.tenants}
+
+
+class LossTest(unittest.TestCase):
+    def loss(self, measured, inventory=None, masks=None, shown=None, of="db", **more):
+        inventory = inventory or host(DB, BATCH)
+        masks = masks or everywhere(inventory)
+        return pressure.losses(inventory, sample(measured, **more), masks, shown or {}).get(of)
+
+    def test_alone_nothing_is_lost_to_others(self) -> None:
+        """A tenant that fills the whole LLC misses for its own sake; all of it is the bound."""
+        loss = self.loss({"db": rates(4e6)}, host(DB))
+        self.assertEqual((0.0, 0.0), (loss.least, loss.likely))
+        self.assertAlmostEqual(0.2, loss.stalled)
+        self.assertAlmostEqual(0.4, loss.most)
+
+    def test_the_smaller_its_share_the_more_it_loses(self) -> None:
+        """Misses fall with the square root of the size: with a quarter, half the stalls go."""
+        loss = self.loss({"db": rates(4e6), "batch": rates(12e6)})
+        self.assertAlmostEqual(0.2 * 0.5, loss.likely)
+        crowded = self.loss({"db": rates(4e6), "batch": rates(60e6)})
+        self.assertGreater(crowded.likely, loss.likely)
+
+    def test_occupancy_goes_before_the_estimate(self) -> None:
+        """Where the LLC is monitored, the share that is measured counts."""
+        full = 11 << 20
+        loss = self.loss({"db": rates(4e6, occupancy_bytes=full), "batch": rates(12e6)})
+        self.assertEqual(0.0, loss.likely)
+
+    def test_a_stream_may_lose_nothing(self) -> None:
+        """A tenant that hardly reuses lines is not claimed to suffer: unknown, not zero."""
+        stream = {"db": rates(9e6, references=20e6), "batch": rates(12e6)}
+        loss = self.loss(stream)
+        self.assertIsNone(loss.likely)
+        self.assertEqual(0.0, loss.least)
+        self.assertEqual(0.1, self.loss(stream, shown={"db": 0.1}).likely)
+
+    def test_bounds_are_in_order(self) -> None:
+        """No bound exceeds the next, nor a whole; a loss shown beyond the stalls is cut."""
+        for misses in (0.0, 1e5, 4e6, 50e6):
+            for shown in (0.0, 0.3, 0.9):
+                measured = {"db": rates(misses, references=1e9), "batch": rates(5e6)}
+                with self.subTest(misses=misses, shown=shown):
+                    loss = self.loss(measured, shown={"db": shown})
+                    self.assertLessEqual(0.0, loss.least)
+                    self.assertLessEqual(loss.least, loss.likely)
+                    self.assertLessEqual(loss.likely, loss.most)
+                    self.assertLess(loss.most, 1.0)
+
+    def test_who_sleeps_or_is_not_measured_has_no_loss(self) -> None:
+        asleep = dataclasses.replace(rates(1e3), cycles_per_s=1e6)
+        self.assertIsNone(self.loss({"db": asleep, "batch": rates(1e6)}))
+        self.assertIsNone(self.loss({"batch": rates(1e6)}))
+
+    def test_ways_of_its_own_are_its_own(self) -> None:
+        """A neighbour fills only the ways of its mask; devices fill DDIO's."""
+        inventory = host(DB, BATCH)
+        masks = {"db": WayMask(0x00F), "batch": WayMask(0x7F0), DDIO: WayMask(0x600)}
+        measured = sample({"db": rates(1e6), "batch": rates(9e6)}, ddio_misses_per_s=2e6)
+        fills = pressure.fills(inventory, measured, masks)
+        self.assertAlmostEqual(4 / 11, fills["db"].share)
+        self.assertLess(fills["batch"].share, 7 / 11)
+        self.assertGreater(fills["batch"].share, 5 / 11)
+        self.assertFalse(fills["db"].monitored)
+
+
+class ShownTest(unittest.TestCase):
+    """A tenant shows by its own past what it loses."""
+
+    def follow(self, *phases, inventory=None):
+        """Feed each phase's rates for its number of samples."""
+        inventory, bests = inventory or host(DB, BATCH), {}
+        for count, measured in phases:
+            for _ in range(count):
+                bests = pressure.follow(bests, inventory, sample({"db": measured}))
+        return pressure.shown(bests)
+
+    def test_slower_than_before_with_more_misses(self) -> None:
+        """IPC 1.0 with few misses, then 0.8 with many: a fifth is lost, whoever is to blame."""
+        good, bad = rates(1e6, ipc=1.0), rates(8e6, references=16e6, ipc=0.8)
+        self.assertAlmostEqual(0.2, self.follow((20, good), (40, bad))["db"], places=2)
+        self.assertEqual({}, self.follow((20, bad), (40, good)))
+
+    def test_slower_without_more_misses_is_not_the_cache(self) -> None:
+        good, slow = rates(1e6, ipc=1.0), rates(0.8e6, references=16e6, ipc=0.8)
+        self.assertEqual({}, self.follow((20, good), (40, slow)))
+
+    def test_another_load_shows_nothing(self) -> None:
+        """Twice the references an instruction are another load, whose best is not known."""
+        good, other = rates(1e6, ipc=1.0), rates(8e6, references=40e6, ipc=0.8)
+        self.assertEqual({}, self.follow((20, good), (40, other)))
+
+    def test_a_single_fast_sample_is_chance(self) -> None:
+        good, bad = rates(0.1e6, ipc=2.0, references=30e6), rates(8e6, references=16e6, ipc=0.8)
+        self.assertEqual({}, self.follow((1, good), (40, bad)))
+
+    def test_a_polling_tenant_shows_nothing(self) -> None:
+        inventory = host(dataclasses.replace(DB, io=True))
+        good, bad = rates(1e6, ipc=1.0), rates(8e6, references=16e6, ipc=0.8)
+        self.assertEqual({}, self.follow((20, good), (40, bad), inventory=inventory))
+
+    def test_a_tenant_that_left_is_forgotten(self) -> None:
+        bests = pressure.follow({}, host(DB), sample({"db": rates(1e6)}))
+        self.assertEqual({"db"}, set(bests))
+        self.assertEqual({}, pressure.follow(bests, host(BATCH), sample({})))
+        self.assertEqual(bests, pressure.follow(bests, host(DB), sample({})))
+
+
+class NewcomerTest(unittest.TestCase):
+    def ways(self, *tenants, masks=None, asleep=(), **more):
+        inventory = host(*tenants)
+        measured = {one.id: rates(1e6) for one in tenants if one.id not in asleep}
+        masks = masks or everywhere(inventory)
+        found = pressure.newcomers(inventory, sample(measured, **more), masks)
+        return {priority.value: round(ways, 2) for priority, ways in found.items()}
+
+    def test_a_shared_way_counts_in_part(self) -> None:
+        self.assertEqual({"PC": 5.5, "BE": 5.5}, self.ways(DB))
+        self.assertEqual({"PC": 3.67, "BE": 3.67}, self.ways(DB, BATCH))
+        self.assertEqual({"PC": 5.5, "BE": 5.5}, self.ways(DB, BATCH, asleep=("batch",)))
+
+    def test_a_newcomer_gets_what_its_like_has(self) -> None:
+        """A best-effort newcomer goes where best effort is confined; devices fill DDIO's ways."""
+        masks = {"db": WayMask(0x1FF), "batch": WayMask(0x600), DDIO: WayMask(0x600)}
+        self.assertEqual({"PC": 4.5, "BE": 1.0}, self.ways(DB, BATCH, masks=masks))
+        inbound = {"ddio_hits_per_s": 1e6, "ddio_misses_per_s": 1e6}
+        found = self.ways(DB, BATCH, masks=masks, **inbound)
+        self.assertEqual({"PC": 4.5, "BE": 0.67}, found)
+
+    def test_guaranteed_ways_are_nobody_elses(self) -> None:
+        owner = dataclasses.replace(DB, ways=WayRequest(4, 4, 4, promised=4))
+        masks = {"db": WayMask(0x00F)}
+        self.assertEqual({"PC": 7.0, "BE": 7.0}, self.ways(owner, masks=masks))
+
+    def test_without_rates_nothing_is_known(self) -> None:
+        self.assertEqual({}, self.ways(DB, asleep=("db",)))
+
+
+class OutlookTest(unittest.TestCase):
+    """What the default strategy says of its moves, from the memory it has anyway."""
+
+    def setUp(self) -> None:
+        self.strategy = registry.make("pollute-buffer", Parameters())
+        state = self.strategy.initial(host(DB, BATCH), 0.0)
+        self.state = dataclasses.replace(state, began_s=100.0)
+
+    def says(self, at_s: float = 200.0, **changes) -> Outlook:
+        return api.outlook(self.strategy, dataclasses.replace(self.state, **changes), at_s)
+
+    def failure(self, until_s: float, what=True) -> Failure:
+        return Failure(Plan(frozenset(), 2, 2), object() if what else None, 10.0, until_s)
+
+    def test_codes(self) -> None:
+        rest = {"phase": Phase.REST}
+        self.assertEqual(Outlook.SEARCHING, self.says())
+        self.assertEqual(Outlook.SEARCHING, self.says(phase=Phase.TRIAL))
+        self.assertEqual(Outlook.NO_PROMISE, self.says(**rest))
+        failed = (self.failure(150.0),)
+        self.assertEqual(Outlook.ALL_FAILED, self.says(**rest, failures=failed))
+        earlier = (self.failure(50.0),)  # of a search before
+        self.assertEqual(Outlook.NO_PROMISE, self.says(**rest, failures=earlier))
+        replaced = (self.failure(150.0, what=False),)  # by a move that was kept
+        self.assertEqual(Outlook.NO_PROMISE, self.says(**rest, failures=replaced))
+        calm = {"load_since_s": 190.0, "calm_s": 20.0}
+        self.assertEqual(Outlook.UNSETTLED, self.says(**calm))
+
+    def test_a_strategy_that_does_not_say(self) -> None:
+        for name in ("iat", "a4"):
+            strategy = registry.make(name, Parameters())
+            self.assertEqual(Outlook.UNKNOWN, api.outlook(strategy, None, 0.0))
+
+    def test_each_code_has_a_meaning(self) -> None:
+        self.assertEqual(set(Outlook), set(MEANINGS))
+        self.assertEqual(set(), EXHAUSTED & UNDECIDED)
+
+
+if __name__ == "__main__":
+    unittest.main()
