@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The limits of cache allocation by CPUID, read through the kernel's cpuid driver.
 
-Source: Intel SDM volume 3, 18.19.4.1, leaf 0x10; AMD's leaf 0x80000020 as Linux reads it
-(arch/x86/kernel/cpu/resctrl/core.c); arch/x86/kernel/cpuid.c: the file's offset is the subleaf
+Source: Intel SDM volume 3, 18.19.4.1, leaf 0x10, and leaf 0xF; AMD's leaf 0x80000020 as Linux reads
+it (arch/x86/kernel/cpu/resctrl/core.c); arch/x86/kernel/cpuid.c: the file's offset is the subleaf
 (upper 32 bits) and the leaf, a read gives EAX, EBX, ECX, EDX.
 """
 
@@ -17,6 +17,9 @@ from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.model import BandwidthControl, message
 
 _ALLOCATION, _L3, _MEMORY = 0x10, 1, 3  # the leaf; subleaves of CAT and MBA, bits in its EBX
+_MONITORING = 0xF  # the leaf; subleaf 0 has the resources in EDX, subleaf 1 is the L3's
+_IO_CLASSES = 1 << 1  # in ECX of CAT: classes of devices (I/O RDT)
+_IO_OCCUPANCY, _IO_TRAFFIC = 1 << 9, 1 << 10  # in EAX of L3 monitoring: RMIDs of devices
 _LINEAR = 1 << 2  # in ECX of MBA: the delay is a share of the time
 _EXTENDED, _AMD = 0x80000000, 0x80000020  # the highest extended leaf; the leaf of AMD's QoS
 _ENFORCES = 1 << 1  # in EBX of subleaf 0: memory bandwidth, described in subleaf 1
@@ -30,6 +33,35 @@ class L3Allocation(NamedTuple):
     classes: int  # the smaller number of CAT and MBA: a class has both
     shared: int
     bandwidth: BandwidthControl | None = None
+
+
+class IoRdt(NamedTuple):
+    """Features of I/O RDT: classes of devices; RMIDs of devices, for occupancy and traffic."""
+
+    classes: bool
+    occupancy: bool
+    traffic: bool
+
+
+def io_rdt(cpu: int, devices: Path = Path("/dev/cpu")) -> IoRdt:
+    """Return the features of I/O RDT of a CPU. Raises `HardwareError` without the driver."""
+    path = devices / str(cpu) / "cpuid"
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            highest = _leaf(fd, 0, 0)[0]
+            allocated = _leaf(fd, _ALLOCATION, _L3)[2] if _offered(fd) >> _L3 & 1 else 0
+            monitors = highest >= _MONITORING and _leaf(fd, _MONITORING, 0)[3] >> _L3 & 1
+            monitored = _leaf(fd, _MONITORING, _L3)[0] if monitors else 0
+        finally:
+            os.close(fd)
+    except OSError as error:
+        raise HardwareError(unusable(path, error), message("load-cpuid")) from error
+    return IoRdt(
+        bool(allocated & _IO_CLASSES),
+        bool(monitored & _IO_OCCUPANCY),
+        bool(monitored & _IO_TRAFFIC),
+    )
 
 
 def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:

@@ -22,9 +22,11 @@ from iat_nova.hardware.cat.resctrl_fs import PREFIX, Limits, ResctrlFs
 from iat_nova.hardware.counters import events, perf_event
 from iat_nova.hardware.counters.cha import cha_pmus
 from iat_nova.hardware.counters.fabric import fabric_pmu
+from iat_nova.hardware.ddio import iordt
 from iat_nova.hardware.ddio.ways import IoAllocDdio
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr
+from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
 from iat_nova.hardware.kernel.sockets import TABLE, Sockets
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, message
@@ -71,6 +73,8 @@ class Roots:
     pqos_lock: Path = PQOS_LOCK
     pci: Path = Path("/sys/bus/pci/devices")
     dmi: Path = TABLE
+    irdt: Path = iordt.TABLE
+    memory: Path = Path("/dev/mem")
 
 
 class Host:
@@ -83,6 +87,7 @@ class Host:
         self.topology = Topology(roots.cpus)
         self.fs = fs or ResctrlFs(roots.resctrl, roots.proc / "mounts")
         self.msr = msr or Msr(roots.msr, roots.msr_parameters)
+        self.memory = PhysicalMemory(roots.memory)
         self.cpu_model = events.cpu_model(roots.proc / "cpuinfo")
         self.resctrl = Resctrl(
             self.fs, self.topology, coupled=self.cpu_model.known is events.SKYLAKE
@@ -92,6 +97,10 @@ class Host:
     def sockets(self) -> Sockets:
         """The host's sockets by the firmware's table (DMI), including offline sockets."""
         return Sockets(self.topology, self.roots.dmi)
+
+    def io_rdt(self) -> iordt.IoRdt:
+        """Return the host's I/O RDT. Raises `HardwareError` with the reason if unusable."""
+        return iordt.look(self.topology, self.msr, self.memory, self.roots.irdt, self.roots.msr)
 
     @property
     def model(self) -> events.Model | None:
@@ -106,7 +115,7 @@ def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) 
     not count as another owner's.
     """
     found = []
-    for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _perf, _cha):
+    for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha):
         try:
             found += look(host)
         except HardwareError as error:
@@ -310,6 +319,16 @@ def _io_alloc(host: Host) -> list[Finding]:
         return [Finding("io_alloc", Level.MISSING, message("io-alloc-absent"))]
     state = message("io-alloc-off" if setting == "disabled" else "io-alloc-on", setting=setting)
     return [Finding("io_alloc", Level.OK, state)]
+
+
+def _io_rdt(host: Host) -> list[Finding]:
+    subject = "I/O RDT"
+    if host.cpu_model.vendor != "GenuineIntel":
+        return []
+    try:
+        return [Finding(subject, Level.OK, host.io_rdt().described())]
+    except HardwareError as error:
+        return [refusal(subject, error)]
 
 
 def _perf(host: Host) -> list[Finding]:

@@ -19,6 +19,7 @@ from iat_nova.hardware.kernel.rollback import Reach, put_all_back
 from iat_nova.hardware.kernel.shape import INDEX, VALUE, Shape, listing, row
 from iat_nova.model import Message, message
 
+L3_IO_QOS_CFG = 0xC83  # cache domain: bit 0 classes of devices are on, bit 1 RMIDs of devices
 IIO_LLC_WAYS = 0xC8B  # package: one bit per way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
 L3_MASK = 0xC90  # package: + class of service
@@ -37,6 +38,7 @@ _WRITABLE: tuple[range, ...] = (
 )
 _READABLE: tuple[range, ...] = (
     *_WRITABLE,
+    range(L3_IO_QOS_CFG, L3_IO_QOS_CFG + 1),
     range(PMC, PMC + 4),
     range(PQR_ASSOC, PQR_ASSOC + 1),
     range(L3_MASK, L3_MASK + 128),

@@ -115,6 +115,35 @@ _DDIO: Mapping[str, str] = {
     "io-alloc-offered": "resctrl offers io_alloc ({state})",
     "io-alloc-not-offered": "this kernel or CPU has no io_alloc",
     "io-alloc-shut": "devices are kept out of cache domain {domains:list} (io_alloc_cbm)",
+    # I/O RDT
+    "iordt-no-table": "{path}: not there; firmware lists the devices of I/O RDT in this table, on "
+    "Granite Rapids, Sierra Forest and later CPUs",
+    "iordt-not-in-cpu": "CPUID shows no I/O RDT, though the firmware has its table",
+    "iordt-enable-unknown": "I/O RDT channel {channel}: whether a tag needs the enable bit is not "
+    "known: two published texts read the flags of this link differently",
+    "iordt-number": "I/O RDT channel {channel}: {number} does not fit into a tag",
+    "iordt-channel-absent": "I/O RDT channel {channel}: the firmware's table has no such channel",
+    "iordt-register-absent": "I/O RDT channel {channel} has no register for {tag} tags",
+    "iordt-register-differs": "I/O RDT channel {channel}: register {address:#x} was set to "
+    "{value:#x} and reads {now:#x}",
+    "irdt-malformed": "the ACPI table IRDT is malformed at byte {offset}: {what:also}",
+    "irdt-other-table": "signature {signature} (hexadecimal) is that of another table",
+    "irdt-length": "length {length_bytes} is not from {least_bytes} to {most_bytes} bytes",
+    "irdt-checksum": "the sum of all bytes is {sum:#x}, not 0",
+    "irdt-type": "type {type} is not known",
+    "irdt-device-type": "device type {type} is not known",
+    "irdt-link-type": "link type {type} is not known",
+    "irdt-uses": "a device of {length_bytes} bytes: the list of its links is cut off",
+    "irdt-channels": "{channels} channels: a link has 1 to {most}",
+    "irdt-link-absent": "a device uses link {link}, which its unit does not have",
+    "irdt-link-twice": "a second link {link} in one unit",
+    "irdt-device-twice": "a second device {device} in one unit",
+    "irdt-channel-absent": "a device uses channel {channel} of link {link}, which has {channels}",
+    "irdt-address": "registers at {address:#x}: not aligned, or beyond physical memory",
+    "irdt-registers-overlap": "registers at {address:#x} belong to two channels",
+    "memory-refused": "{path}: physical address {address:#x}: {reason}",
+    "memory-unprotected": "{path} shows RAM: a wrong address of the firmware would let the agent "
+    "write to RAM",
     # root ports
     "port-dca-absent": "port_dca: {cpu} has no such switch; Skylake and Cascade Lake have it",
     "not-a-root-port": "{path}: not a PCIe root port of Intel",
@@ -306,6 +335,14 @@ _REMEDIES: Mapping[str, str] = {
     "restart its unit if the msr driver was loaded after it started (systemd then ignored "
     "DeviceAllow=), and look at /sys/kernel/security/lockdown: a kernel in lockdown refuses "
     "everybody",
+    "update-firmware": "update the firmware (BIOS); the agent does without I/O RDT",
+    "give-memory-right": "give the process CAP_SYS_RAWIO and the right to the file (a unit: "
+    "DeviceAllow=/dev/mem), and look at /sys/kernel/security/lockdown: a kernel in lockdown "
+    "refuses everybody",
+    "kernel-without-memory": "the kernel was built without it (CONFIG_DEVMEM), or a container "
+    "hides it",
+    "see-iomem": "a driver has claimed the address, or it is RAM: see /proc/iomem",
+    "use-kernel-with-strict-devmem": "use a kernel with CONFIG_STRICT_DEVMEM",
     "register-absent": "this CPU (or virtual machine) has no such register, or refuses the value",
     "cpu-online-or-load-msr": "the CPU is offline, or the driver is not loaded: modprobe msr",
     "raise-unit-open-files": "raise the limit of open files (LimitNOFILE= in the unit)",

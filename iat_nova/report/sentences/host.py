@@ -55,6 +55,9 @@ _FINDINGS: Mapping[str, str] = {
     "PCIe TPH are steered",
     "io-alloc-off": "{setting}; devices use the highest class of service once a strategy confines "
     "devices; only devices with PCIe TPH are steered",
+    "iordt-present": "{devices} devices in {ports} ports on {channels} channels; tags with a class "
+    "on {classes}, with an RMID on {rmids} channels; classes of devices on in cache domain "
+    "{on:list}; the agent reads I/O RDT and never writes it",
     "ports-unnamed": "no root port is named in [iat] dca_off_ports or dca_ports",
     "ports-off": "DDIO off while the agent enforces: {ports:list}",
     "ports-switchable": "a strategy may switch DDIO off: {ports:list}",

@@ -189,7 +189,7 @@ class Doctor(unittest.TestCase):
         mount()
         found = probe.findings(Host())
         bad = [(one.subject, one.state) for one in found if one.level is not Level.OK]
-        self.assertEqual(["io_alloc"], [subject for subject, _ in bad], bad)
+        self.assertEqual(["io_alloc", "I/O RDT"], [subject for subject, _ in bad], bad)
 
     def test_choices(self):
         """resctrl, the register, perf and the kernel's CHA PMUs are chosen, with what was found."""

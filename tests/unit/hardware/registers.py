@@ -4,7 +4,9 @@
 import errno
 import struct
 
+from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.kernel.msr import Msr
+from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
 
 SKX_CHAS = 18
 
@@ -31,7 +33,7 @@ class FakeMsr(Msr):
 
     def owner(self, cpu, register):
         """Uncore registers belong to a package, the others to a CPU."""
-        uncore = register == 0xC8B or 0xC90 <= register < 0xD90 or register >= 0xE00
+        uncore = register in (0xC83, 0xC8B) or 0xC90 <= register < 0xD90 or register >= 0xE00
         return ("package", self.cpus[cpu]) if uncore else ("cpu", cpu)
 
     def set(self, cpu, register, value):
@@ -60,3 +62,46 @@ class FakeMsr(Msr):
             raise OSError(errno.ENXIO, "no such device")
         if 0xE00 + 0x10 * self.chas <= register < 0x2000:
             raise OSError(errno.EIO, "no such register")
+
+
+class FakeMemory(PhysicalMemory):
+    """Registers in memory: `values` by address, all of one width each; others do not exist.
+
+    `refuse` is the error of each access, `stuck` registers keep their values, and `shows_ram` is a
+    kernel without CONFIG_STRICT_DEVMEM. `before_write` is called before each write.
+    """
+
+    def __init__(self, table):
+        super().__init__()
+        self.widths = {}
+        for link in table.links:
+            for start in (link.class_address, link.rmid_address):
+                for n in range(link.channels if start is not None else 0):
+                    self.widths[start + n * link.register_bytes] = link.register_bytes
+        self.values = dict.fromkeys(self.widths, 0)
+        self.writes = []
+        self.refuse = None
+        self.stuck = set()
+        self.shows_ram = False
+        self.before_write = lambda: None
+
+    def load(self, address, width_bytes, count=1):
+        if self.refuse is not None:
+            raise self.refuse
+        places = range(address, address + count * width_bytes, width_bytes)
+        assert all(self.widths[place] == width_bytes for place in places)
+        return tuple(self.values[place] for place in places)
+
+    def store(self, address, width_bytes, value):
+        if self.refuse is not None:
+            raise self.refuse
+        self.before_write()
+        assert self.widths[address] == width_bytes
+        assert 0 <= value < 1 << 8 * width_bytes
+        self.writes.append((address, value))
+        if address not in self.stuck:
+            self.values[address] = value
+
+    def check(self):
+        if self.shows_ram:
+            raise HardwareError("it shows RAM")

@@ -127,7 +127,7 @@ class Findings(HostCase):
         before = self.tree.state()
         found = probe.findings(self.host())
         bad = [one.subject for one in found if one.level is not Level.OK]
-        self.assertEqual(["io_alloc"], bad)
+        self.assertEqual(["io_alloc", "I/O RDT"], bad)
         self.assertEqual((), probe.reasons(found, Level.OBSERVE))
         self.assertEqual((before, []), (self.tree.state(), self.msr.writes))
 

@@ -28,13 +28,20 @@ _SKYLAKE_MBA = {(0x10, 0): (0, 1 << 1 | 1 << 3), (0x10, 3): (89, 0, 4, 7)}
 _ZEN_MBA = {(0x80000000, 0): (0x80000028,), (0x80000020, 0): (0, 2), (0x80000020, 1): (11, 0, 0, 7)}
 
 
-def put_cpuid(devices, cpu, *, classes=16, amd=False):
+_IO_RDT = {
+    (0x10, 1): (10, 0x600, 1 << 1, 15),
+    (0xF, 0): (0, 0, 0, 1 << 1),
+    (0xF, 1): (1 << 9 | 1 << 10,),
+}
+
+
+def put_cpuid(devices, cpu, *, classes=16, amd=False, io_rdt=False):
     """Imitate a CPU's file of the cpuid driver: limits of CAT and MBA, Skylake's or Zen's."""
     path = devices / str(cpu) / "cpuid"
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "wb") as file:
         cat = {(0, 0): (0x16,), (0x10, 0): (0, 1 << 1), (0x10, 1): (10, 0x600, 0, classes - 1)}
-        leaves = cat | (_ZEN_MBA if amd else _SKYLAKE_MBA)
+        leaves = cat | (_ZEN_MBA if amd else _SKYLAKE_MBA) | (_IO_RDT if io_rdt else {})
         for (leaf, subleaf), words in leaves.items():
             file.seek(subleaf << 32 | leaf)
             file.write(struct.pack("<4I", *words, *[0] * (4 - len(words))))

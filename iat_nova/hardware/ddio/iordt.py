@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host offers of Intel I/O RDT: classes of service and RMIDs of devices. Reads only.
+
+Granite Rapids, Sierra Forest and later CPUs have it. Source: Intel RDT architecture specification
+(document 356688). Nothing here has met silicon.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from pathlib import Path
+
+from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.cat import cpuid
+from iat_nova.hardware.ddio import irdt
+from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
+from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, Msr
+from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import Message, message
+
+TABLE = Path("/sys/firmware/acpi/tables/IRDT")
+CLASSES_ON, RMIDS_ON = 1 << 0, 1 << 1
+"""Bits of `msr.L3_IO_QOS_CFG`, the switch of a cache domain."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IoRdt:
+    """I/O RDT of a host: the CPU's features, the firmware's table, the switch by cache domain."""
+
+    cpu: cpuid.IoRdt
+    table: irdt.Irdt
+    registers: TagRegisters
+    switches: Mapping[int, int]
+
+    def described(self) -> Message:
+        """Return the message on ports, channels, tags and switches."""
+        on = tuple(str(domain) for domain, value in self.switches.items() if value & CLASSES_ON)
+        return message(
+            "iordt-present",
+            ports=len(self.table.ports()),
+            devices=len(self.table.devices),
+            channels=len(self.table.channels),
+            classes=len(self.registers.channels(Tag.CLASS)),
+            rmids=len(self.registers.channels(Tag.RMID)),
+            on=on,
+        )
+
+
+def read_table(path: Path = TABLE) -> irdt.Irdt:
+    """Return the firmware's table. Raises `HardwareError` without a table, or a malformed one."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(irdt.MOST_BYTES + 1)
+    except FileNotFoundError:
+        raise HardwareError(message("iordt-no-table", path=str(path))) from None
+    except OSError as error:
+        raise HardwareError(unusable(path, error), message("run-as-root")) from error
+    return irdt.read(data)
+
+
+def look(topology: Topology, msr: Msr, memory: PhysicalMemory, table: Path, cpus: Path) -> IoRdt:
+    """Return the host's I/O RDT. Raises `HardwareError` with the reason if it cannot be used.
+
+    `cpus`: the folder of the cpuid driver. The table comes first, because hosts without I/O RDT
+    need no driver to show its absence.
+    """
+    found = read_table(table)
+    features = cpuid.io_rdt(min(topology.online()), cpus)
+    if not any(features):
+        raise HardwareError(message("iordt-not-in-cpu"))
+    switches = {one.id: msr.read(one.cpus[0], L3_IO_QOS_CFG) for one in topology.caches()}
+    registers = TagRegisters(found, memory)
+    for tag in Tag:
+        registers.read(tag)
+    memory.check()
+    return IoRdt(features, found, registers, switches)
