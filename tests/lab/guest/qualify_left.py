@@ -7,7 +7,7 @@ import signal
 import unittest
 from unittest import mock
 
-from iat_nova.checks.qualify import ddio, host, mask
+from iat_nova.checks.qualify import ddio, mask, resources
 from iat_nova.cmd import main as program
 from tests.lab.guest.agents import AgentCase
 from tests.lab.guest.host import REGISTERS, found
@@ -42,7 +42,7 @@ class Left(AgentCase, unittest.TestCase):
         agent = self.working()
         before = self.saved()
         self.end_as_found(agent)
-        self.enterContext(mock.patch.object(host, "IDLE", 2.0))  # as in the tests of qualify
+        self.enterContext(mock.patch.object(resources, "IDLE", 2.0))  # as in the tests of qualify
         _, status = ended_by(signal.SIGKILL, lambda: self.qualify(test), at_ddio=at_ddio)
         self.assertEqual(-signal.SIGKILL, os.waitstatus_to_exitcode(status))
         return before
