@@ -8,6 +8,7 @@ a state directory, and the process that writes now.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -24,6 +25,7 @@ from iat_nova.hardware.enforcement.snapshot import (
     Snapshot,
     SnapshotError,
 )
+from iat_nova.hardware.enforcement.snapshot_file import account_of
 from iat_nova.hardware.host import backends, probe
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.kernel.locks import lock_holder
@@ -45,11 +47,12 @@ def snapshot(
     settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
 ) -> Snapshot:
     """Return a snapshot that saves `parts`, and restores all parts that an agent saved here."""
+    account = functools.partial(account_of, settings.snapshot_path)
     return Snapshot(
         parts or {},
         snapshot=settings.snapshot_path,
         lock=WRITER_LOCK,
-        others=backends.restorers(host),
+        others=backends.restorers(host, account),
     )
 
 
@@ -59,7 +62,7 @@ def groups_of_libpqos(keeper: Snapshot, host: probe.Host) -> tuple[str, ...]:
     Raises `HardwareError`.
     """
     saved = keeper.saved("pqos-os")
-    return pqos.groups_made(host.fs, saved) if saved else ()
+    return pqos.groups_made(host.fs, saved, keeper.account) if saved else ()
 
 
 def writer(host: probe.Host) -> int | None:

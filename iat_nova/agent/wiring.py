@@ -29,6 +29,7 @@ from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement.enforcer import Enforcer, Keeper
 from iat_nova.hardware.enforcement.saved_first import PortsOff, SavedFirst
+from iat_nova.hardware.enforcement.snapshot_file import account_of
 from iat_nova.hardware.host import backends, probe
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.hardware.kernel.cpu_watch import settled
@@ -79,6 +80,7 @@ def host_machine(settings: Settings, host: probe.Host) -> Machine:
         dca_off_ports=settings.dca_off_ports,
         dca_ports=settings.dca_ports,
         monitor=settings.monitor_tenants,
+        account=functools.partial(account_of, settings.snapshot_path),
     )
     return backends.choose(host, SystemClock(), wanted)
 

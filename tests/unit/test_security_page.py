@@ -133,8 +133,13 @@ PROVEN = {
     "Of these registers": "tests.unit.hardware.test_msr.CoreRegisters.test_forged_bits "
     "tests.unit.hardware.test_msr.ChaRegisters.test_forged_bits "
     "tests.unit.hardware.test_ddio.Register.test_forged_bits",
-    "A snapshot of libpqos": "tests.unit.hardware.test_pqos.OsInterface.test_restored",
-    "They cannot be distinguished": GUIDE,
+    "A snapshot of libpqos": f"{ATTACK}.OneByOne.test_groups_of_another_program "
+    "tests.unit.hardware.test_pqos.OsInterface.test_groups_that_root_makes "
+    "tests.lab.guest.pqos.OsContract.test_owners_of_groups",
+    "A snapshot that root alone": "tests.unit.hardware.test_pqos.OsInterface."
+    "test_a_forged_snapshot",
+    "A snapshot of resctrl": "tests.unit.hardware.test_resctrl.Restoring."
+    "test_forged_monitoring_groups",
     "A root port": "tests.unit.hardware.test_rootport.Wired.test_a_forged_snapshot",
     "``report``": f"{OWNED}.Named.test_refused",
     "A lock file that is removed": f"{RESTORE}.test_another_writer",

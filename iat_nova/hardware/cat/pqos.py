@@ -49,17 +49,24 @@ _REGISTERS = record(
 )
 
 
-def groups_made(fs: ResctrlFs, saved: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return libpqos's groups that are missing in `saved`: groups that were made for us."""
-    groups = fs.groups()
-    return tuple(n for n in groups if _COS_GROUP.fullmatch(n) and n not in saved["groups"])
+def groups_made(fs: ResctrlFs, saved: Mapping[str, Any], account: int) -> tuple[str, ...]:
+    """Return libpqos's groups that are missing in `saved`: groups that were made for our agent.
+
+    `account`: the user ID of the account that decides on the snapshot. An account other than root
+    may forge `saved`, so only groups that belong to the account count then.
+    """
+    names = (name for name in fs.groups() if _COS_GROUP.fullmatch(name))
+    return tuple(
+        name for name in names if name not in saved["groups"] and account in (0, fs.owner(name))
+    )
 
 
 class PqosAllocator:
     """`hardware.api.CacheAllocator` on libpqos.
 
     The library is initialised at first use. With the OS interface, initialisation makes groups and
-    does not happen before `apply`. `coupled` and `complete` as in `resctrl.Resctrl`.
+    does not happen before `apply`. `coupled` and `complete` as in `resctrl.Resctrl`. `account`
+    returns the user ID of the account that decides on the snapshot.
     """
 
     def __init__(
@@ -73,6 +80,7 @@ class PqosAllocator:
         open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
         lock: Path = PQOS_LOCK,
         devices: Path = Path("/dev/cpu"),
+        account: Callable[[], int] = os.geteuid,
     ) -> None:
         self._interface = interface
         self._topology = topology
@@ -83,6 +91,7 @@ class PqosAllocator:
         self._open_library = open_library
         self._lock = lock
         self._devices = devices
+        self._account = account
         self._opened: Pqos | None = None
         self._made: frozenset[str] = frozenset()  # groups after the library's initialisation
         self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
@@ -163,10 +172,21 @@ class PqosAllocator:
             self._opened = self._open_library(self._interface, self._topology.online())
             if self._interface is Interface.OS:
                 self._made = frozenset(self._fs.groups())
+                self._give_groups()
                 limits = self._fs.other_lines(DEFAULT_GROUP)
                 for group in sorted(self._made):
                     self._fs.set_other_lines(group, limits)
         return self._opened
+
+    def _give_groups(self) -> None:
+        """Give libpqos's groups, as root, to the account that decides on the snapshot.
+
+        A restore removes no other groups; see `groups_made`.
+        """
+        account = self._account()
+        if os.geteuid() == 0 and account != 0:
+            for group in sorted(self._made):
+                self._fs.give(group, account)
 
     def _renew_library(self) -> None:
         """Shut libpqos down if the online CPUs changed: libpqos knows the CPUs of its start."""
@@ -511,7 +531,8 @@ class PqosAllocator:
         self._made = frozenset()
         if not (self._fs.root / "schemata").exists():
             return ()
-        return self._resctrl.restore(saved["resctrl"], groups_made(self._fs, saved))
+        made = groups_made(self._fs, saved, self._account())
+        return self._resctrl.restore(saved["resctrl"], made)
 
     def close(self) -> None:
         """Shut libpqos down without changing the hardware."""

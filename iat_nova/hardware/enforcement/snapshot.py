@@ -24,6 +24,7 @@ from iat_nova.hardware.enforcement.snapshot_file import (
     BOOTLOADER,
     SnapshotError,
     SnapshotFile,
+    account_of,
 )
 from iat_nova.hardware.kernel import locks
 from iat_nova.hardware.kernel.rollback import Reach, Restorable
@@ -93,6 +94,7 @@ class Snapshot:
         self._restorers = {**(others or {}), **self._parts}
         shapes = {name: part.shape for name, part in self._restorers.items()}
         self._file = SnapshotFile(snapshot, shapes, boot_id=boot_id, bootloader=bootloader)
+        self._path = snapshot
         self._lock = lock
         self._memory: dict[str, Any] = {}
         self._left: dict[str, Any] = {}
@@ -336,6 +338,11 @@ class Snapshot:
     def on_disk(self) -> bool:
         """Whether there is a file, readable or not. Raises `SnapshotError`."""
         return self._file.exists
+
+    @property
+    def account(self) -> int:
+        """See `snapshot_file.account_of`. Raises `SnapshotError`."""
+        return account_of(self._path)
 
     def out_of_reach(self) -> tuple[Message, ...] | None:
         """Return the places of all saved settings, if none of them can be restored now.

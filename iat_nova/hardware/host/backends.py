@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
@@ -42,7 +43,7 @@ class Preferences:
     every package, None for all; at least one slice per cluster of sub-NUMA clustering.
     `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for limits that are not in percent.
     `port_dca`: switch the root ports in `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC
-    by tenant.
+    by tenant. `account` returns the user ID of the account that decides on the snapshot.
     """
 
     cat: str = "auto"
@@ -54,6 +55,7 @@ class Preferences:
     dca_off_ports: tuple[str, ...] = ()
     dca_ports: tuple[str, ...] = ()
     monitor: bool = False
+    account: Callable[[], int] = os.geteuid
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Machine:
@@ -100,7 +102,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
             bandwidth=_of_the_whole(domain.bandwidth, wanted.memory_bandwidth_gbps),
         )
 
-    allocator = _allocator(host, cat_choice.chosen, complete)
+    allocator = _allocator(host, cat_choice.chosen, complete, wanted.account)
     counters, counters_choice = _counters(host, clock, wanted.counters, reader)
     parts: dict[str, Restorable] = {cat_choice.chosen: allocator}
     if not isinstance(ddio, FixedDdio):
@@ -163,15 +165,15 @@ def _has_port_dca(host: Host) -> bool:
     return host.model is events.SKYLAKE
 
 
-def restorers(host: Host) -> dict[str, Restorable]:
+def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
     """Return restorers for the parts of every possible choice, by name; nothing is opened yet.
 
     Settings that one agent saved must be restored even if the next agent would choose other
     interfaces, or none. For example, a counter that cannot be opened must not prevent restoring
-    masks.
+    masks. `account` as in `Preferences`.
     """
     parts: dict[str, Restorable] = {
-        name: PqosAllocator(interface, host.topology, host.fs)
+        name: PqosAllocator(interface, host.topology, host.fs, account=account)
         for name, interface in _INTERFACES.items()
     }
     parts["resctrl"] = Resctrl(host.fs, host.topology)
@@ -207,7 +209,10 @@ def _cat(host: Host, wanted: str) -> Choice:
 
 
 def _allocator(
-    host: Host, name: str, complete: Callable[[CacheDomain], CacheDomain]
+    host: Host,
+    name: str,
+    complete: Callable[[CacheDomain], CacheDomain],
+    account: Callable[[], int],
 ) -> Resctrl | PqosAllocator:
     coupled = host.resctrl.coupled
     if name in _INTERFACES:
@@ -218,6 +223,7 @@ def _allocator(
             coupled=coupled,
             complete=complete,
             devices=host.roots.msr,
+            account=account,
         )
     return Resctrl(
         host.fs,

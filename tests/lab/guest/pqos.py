@@ -17,6 +17,7 @@ from tests.said import raises, sentence
 from tests.unit.hardware import contract
 
 REGISTERS = Registers()
+ACCOUNT = 64123  # nobody's number
 
 try:
     load()
@@ -154,6 +155,30 @@ class OsContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
         with raises(self, HardwareError, "COS1: another program made this group"):
             self.apply(*self.classes(a=WayMask(0x3)))
         self.assertEqual(("COS1",), ResctrlFs().groups())
+
+    def test_owners_of_groups(self):
+        """The kernel notes who made a group; a forged snapshot removes no group of another account.
+
+        Groups that root makes for the service's snapshot are the service's.
+        """
+        user = f"--reuid={ACCOUNT}"
+        may = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
+        made = "/sys/fs/resctrl/COS1"
+        subprocess.run(["setpriv", user, "--clear-groups", *may, "mkdir", made], check=True)
+        self.assertEqual(ACCOUNT, os.stat(made).st_uid)
+        os.rmdir(made)
+        service = PqosAllocator(
+            self.interface, TOPOLOGY, ResctrlFs(), coupled=True, account=lambda: ACCOUNT
+        )
+        found = json.loads(json.dumps(service.save()))
+        service.apply(self.domain.id, self.classes(a=WayMask(0x3)))
+        self.assertEqual({ACCOUNT}, {ResctrlFs().owner(name) for name in ResctrlFs().groups()})
+        service.close()
+        os.rmdir(made)
+        os.mkdir(made)  # another program, as root
+        service.restore(found)
+        self.assertEqual(("COS1",), ResctrlFs().groups())
+        os.rmdir(made)
 
 
 class Beside(unittest.TestCase):

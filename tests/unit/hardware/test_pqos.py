@@ -2,11 +2,13 @@
 import ctypes
 import dataclasses
 import json
+import os
 import struct
 import subprocess
 import sys
 import unittest
 from types import SimpleNamespace
+from unittest import mock
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import pqos_lib
@@ -693,10 +695,11 @@ class OsInterface(unittest.TestCase):
         registers.limits = {0: dict.fromkeys(range(8), 100)}
         return registers
 
-    def make(self):
+    def make(self, **options):
         return PqosAllocator(
-            Interface.OS, self.cpus.topology, self.tree, coupled=True, open_library=self.open
-        )
+            Interface.OS, self.cpus.topology, self.tree, coupled=True, open_library=self.open,
+            **options,
+        )  # fmt: skip
 
     def test_looking_makes_no_groups(self):
         """Domains and the snapshot come from resctrl itself; limits stay those found."""
@@ -716,6 +719,37 @@ class OsInterface(unittest.TestCase):
         self.assertEqual(7, len(allocator.restore(saved)))
         self.assertEqual(self.found, self.tree.state())
         self.assertEqual((), self.make().restore(saved))
+
+    def test_a_forged_snapshot(self):
+        """A snapshot of another account removes the groups that this account made, and no others.
+
+        Root alone writes a snapshot of root's: then the name decides.
+        """
+        saved = {"groups": [], "resctrl": {"default": {}}}
+        for number in (1, 2):
+            self.tree.mkdir(f"COS{number}")
+        self.assertEqual((), self.make(account=lambda: os.getuid() + 1).restore(saved))
+        self.assertEqual(("COS1", "COS2"), self.tree.groups())
+        with mock.patch.object(self.tree, "owner", {"COS1": 0, "COS2": 64123}.get):
+            self.assertEqual(1, len(self.make(account=lambda: 64123).restore(saved)))
+        self.assertEqual(("COS1",), self.tree.groups())
+        self.assertEqual(1, len(self.make(account=lambda: 0).restore(saved)))
+        self.assertEqual(self.found, self.tree.state())
+
+    def test_groups_that_root_makes(self):
+        """They are given to the account whose snapshot has to remove them after a crash."""
+        for euid, account, given in ((0, 64123, 7), (0, 0, 0), (64123, 64123, 0)):
+            with (
+                self.subTest(euid=euid, account=account),
+                mock.patch("os.geteuid", return_value=euid),
+                mock.patch.object(self.tree, "give") as give,
+            ):
+                allocator = self.make(account=lambda account=account: account)
+                saved = allocator.save()
+                allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
+                groups = [mock.call(f"COS{n}", account) for n in range(1, 8)]
+                self.assertEqual(groups[:given], give.mock_calls)
+                self.make(account=lambda: 0).restore(saved)
 
     def test_limits_of_bandwidth(self):
         """libpqos's groups begin with those of the default group."""

@@ -637,6 +637,17 @@ class Restoring(Applying):
         now = {name: self.tree.monitored(name) for name in ("moved", "robbed", "robber")}
         self.assertEqual({"moved": {7}, "robbed": {2}, "robber": {3}}, now)
 
+    def test_forged_monitoring_groups(self):
+        """A group gets CPUs of the default group that no group monitors, and no others."""
+        self.tree.add_monitor("theirs", "5")
+        self.tree.add_monitor("other", "6")
+        self.tree.mkdir("controlled")
+        self.tree.write("controlled/cpus_list", "1")
+        self.allocator.restore({**self.saved, "monitors": {"theirs": "0-7", "none": "2"}})
+        now = {name: self.tree.monitored(name) for name in ("theirs", "other")}
+        self.assertEqual({"theirs": {0, 2, 3, 4, 5, 7}, "other": {6}}, now)
+        self.assertEqual("1", self.tree.cpus_list("controlled"))
+
     def test_of_a_release_that_saved_no_monitoring_groups(self):
         """Its snapshot is restored as far as it goes."""
         self.work()
