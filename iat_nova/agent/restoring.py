@@ -111,6 +111,7 @@ def restore_earlier(settings: Settings) -> tuple[Message, ...]:
     """Restore settings that agents with other state directories left; return messages.
 
     Call before any reading or saving of the hardware: otherwise the left masks count as original.
+    For the same reason, settings that are out of reach are an error: their CPUs may come online.
     Raises `HostTaken` while another agent runs, and `RestoreError` if a setting stays changed.
     """
     done: list[Message] = []
@@ -163,7 +164,7 @@ def restore(
             restored = settled(CpuWatch(host.topology), lambda: all_back(keeper))
             waits = out_of_reach(restored.left)
             if waits and not (unless_handed_over or unless_taken):
-                raise RestoreError(message("not-put-back", settings=waits))
+                raise RestoreError(message("not-put-back", settings=waits), message("bring-back"))
             groups = host.resctrl.remove_left_over()
             problem = problem if recovered else _removed(left)
     except HostTaken:

@@ -93,6 +93,20 @@ class MachineCase(test_probe.HostCase):
         self.assertNotIn("Traceback", out.getvalue() + err.getvalue())
         return status, out.getvalue(), err.getvalue()
 
+    def moved(self):
+        """Have the configuration name another directory, and have it noted, as a start does."""
+        state_pointer.write(self.folder / "state")
+        self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'new'}\n")
+        self.assertEqual(0, self.run_it("restore", "--note-state-dir")[0])
+
+    def start(self):
+        """Start an agent up to where it opens the hardware."""
+        err = io.StringIO()
+        opened = mock.patch.object(wiring, "machine", side_effect=HardwareError("opened"))
+        with opened, mock.patch("sys.stderr", err), mock.patch.object(agent.logs, "setup"):
+            status = agent.main(["--config-file", str(self.config)])
+        return status, err.getvalue()
+
 
 class Ours(MachineCase):
     """The only writer, from the first write to the last."""
@@ -317,12 +331,6 @@ class WithoutConfiguration(MachineCase):
         self.assertIn("IIO_LLC_WAYS = 0x600", out)
         self.assertFalse((self.folder / "state/snapshot.json").exists())
 
-    def moved(self):
-        """Have the configuration name another directory, and have it noted, as a start does."""
-        state_pointer.write(self.folder / "state")
-        self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'new'}\n")
-        self.assertEqual(0, self.run_it("restore", "--note-state-dir")[0])
-
     def test_an_earlier_directory_stays_noted(self):
         """While it holds a snapshot; a restore finds the snapshot there."""
         self.moved()
@@ -334,14 +342,6 @@ class WithoutConfiguration(MachineCase):
         self.assertFalse((self.folder / "state/snapshot.json").exists())
         state_pointer.write(self.folder / "new")
         self.assertEqual(noted[:1], state_pointer.read())
-
-    def start(self):
-        """Start an agent up to where it opens the hardware."""
-        err = io.StringIO()
-        opened = mock.patch.object(wiring, "machine", side_effect=HardwareError("opened"))
-        with opened, mock.patch("sys.stderr", err), mock.patch.object(agent.logs, "setup"):
-            status = agent.main(["--config-file", str(self.config)])
-        return status, err.getvalue()
 
     def test_a_start_with_another_directory(self):
         """The agent restores from the earlier directory first."""
@@ -480,6 +480,23 @@ class SocketOffline(MachineCase):
             after.snapshot.extend()
             after.machine.ddio.write(1, WayMask(0x7C0))
         self.assert_as_found()
+
+    def test_a_start_with_another_directory(self):
+        """Refused until the socket is back: what is out of reach would count as original there."""
+        self.end_with_a_socket_offline()
+        self.moved()
+        status, err = self.start()
+        self.assertEqual(os.EX_OSERR, status)
+        for what in (
+            f"state directory {self.folder / 'state'}: .*IIO_LLC_WAYS of cache domain 1: its CPUs",
+            r"; bring the CPU online \(chcpu -e CPU\)",
+        ):
+            self.assertRegex(err, what)
+        self.assertTrue((self.folder / "state/snapshot.json").exists())
+        self.plug()
+        self.assertEqual((1, "iat-nova-agent: opened\n"), self.start())
+        self.assert_as_found()
+        self.assertFalse((self.folder / "state/snapshot.json").exists())
 
     def test_nothing_is_left_to_restore(self):
         """Each look at the host calls `finish`: it reads no CPU's state for nothing."""
