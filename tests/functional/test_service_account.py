@@ -20,6 +20,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.agent.hand_over import HandOverFiles
+from iat_nova.checks.qualify.run import none
 from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder, write_named
 from iat_nova.hardware.api import HardwareError
@@ -283,14 +284,32 @@ class Commands(AdversaryCase):
         """SQLite writes files of its own beside the history."""
         history = tuple(name for name in NAMES if "history" in name)
         self.attack(("status",), ("decisions",), ("policy", "facts"), names=history)
-        self.attack(("tenants",), ("explain",), ("top", "--once"))
+        self.attack(("tenants",), ("explain",), ("top", "--once"), ("doctor",))
 
     def test_files_for_persons(self):
-        """A page that root writes into the account's folder."""
+        """Pages and an offer to Placement that root writes into the account's folder."""
         self.attack(
             ("report", "-o", str(self.state / "report.html")),
-            names=("report.html", "qualify.json"),
+            ("provider-config", "-o", str(self.state / "provider.yaml")),
+            names=("report.html", "provider.yaml"),
         )
+
+    def test_qualify(self):
+        """It restores, saves and restores as an agent does, and writes two files."""
+        shutil.copy("/proc/stat", self.roots.proc)
+        unmeasured = HardwareError("not measured")
+        for target, value in (
+            ("_LOOK_S", 0.0),
+            ("choose_cpus", lambda _cpus, domains, *_busy: (domains[0], (0, 1))),
+            ("run", lambda tests, _bench, _note: none(tests, unmeasured)),
+        ):
+            self.enterContext(mock.patch(f"iat_nova.cmd.qualify.{target}", value))
+        command = ("qualify", "--yes", "--only", "mask", "--out", str(self.state))
+        self.before = self.seen()
+        self.assertEqual(1, self.as_root(self.command(*command)))
+        self.assertTrue((self.state / "qualify.html").exists())
+        names = ("qualify.json", "qualify.html", "snapshot.json", "hand-over.json", "writer.lock")
+        self.attack(command, names=names)
 
     def test_reload(self):
         """Root signals who holds the lock, and nobody whom a file names."""
