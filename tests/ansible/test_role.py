@@ -151,6 +151,8 @@ class RoleTest(host_case.HostCase, AnsibleCase):
             f'exec {sys.executable} "$@"',
         )
         (root / "etc/nova/provider_config").mkdir(parents=True)
+        # No ovs-vswitchd runs; an agent that could tell would give up the switch after a minute.
+        (root / "proc").mkdir()
         config = root / "etc/iat-nova"
         return {
             "ansible_connection": "local",
@@ -184,6 +186,7 @@ class RoleTest(host_case.HostCase, AnsibleCase):
                     "libvirt_uri": self.hypervisor.uri,
                     "ovsdb_connection": self.ovs.address,
                     "sysfs_root": f"{root}/sys",
+                    "proc_root": f"{root}/proc",
                     "state_dir": f"{root}/var/lib/iat-nova",
                     "shadow": "iat",
                     "reconcile_s": 2,
