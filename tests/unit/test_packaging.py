@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the packages of distributions ask for is what the project requires."""
 
+import configparser
 import pathlib
 import re
 import tomllib
@@ -72,3 +73,16 @@ class TestRequirements(unittest.TestCase):
                 }
                 with self.subTest(package, which=which):
                     self.assertEqual(names, found[package])
+
+
+class TestVersion(unittest.TestCase):
+    def test_all_distributions_have_the_same(self):
+        """A build without git tags has that of setup.cfg, a spec file without a value as well."""
+        found = set()
+        for folder in (".", "iat_nova/nova", "tests/tempest-plugin"):
+            config = configparser.ConfigParser()
+            config.read(ROOT / folder / "setup.cfg")
+            found.add(config["metadata"]["version"])
+        spec = (ROOT / "tools/packaging/rpm/iat-nova.spec").read_text()
+        found.add(re.search(r"global upstream_version ([\d.]+)\}", spec)[1])
+        self.assertEqual(1, len(found), found)
