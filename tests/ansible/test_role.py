@@ -9,7 +9,6 @@ stand-in answers for systemd.
 
 import contextlib
 import csv
-import fcntl
 import json
 import os
 import pathlib
@@ -24,6 +23,7 @@ import unittest
 import yaml
 
 from tests.functional import host_case
+from tests.openstack import own_venv
 from tools import demo_host
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -33,30 +33,11 @@ BIN = pathlib.Path(sys.executable).parent
 VENV_VARIABLE = "IAT_NOVA_ANSIBLE_VENV"
 PACKAGES = ("ansible-core>=2.15", "ansible-lint>=24")
 POLICY = "parameters:\n  ddio_ways_max: {{ 3 if ways < 20 else 6 }}\n"
-QUIET = ("-q", "--disable-pip-version-check")
 
 
 def ansible_venv() -> pathlib.Path:
     """Return the environment with Ansible, making it where that is wanted. Raises `SkipTest`."""
-    if named := os.environ.get(VENV_VARIABLE):
-        return pathlib.Path(named)
-    venv = ROOT / "quickstart-run/ansible-venv"
-    made = venv / ".installed"
-    if made.exists():
-        return venv
-    if os.environ.get("CI", "").lower() not in ("1", "true"):
-        raise unittest.SkipTest(
-            "there is no environment with Ansible (130 MB): run `tox -e ansible`, set CI=true or "
-            f"name one in {VENV_VARIABLE}"
-        )
-    venv.parent.mkdir(exist_ok=True)
-    with (venv.parent / "ansible-venv.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not made.exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", venv], check=True)
-            subprocess.run([venv / "bin/pip", *QUIET, "install", *PACKAGES], check=True)
-            made.touch()
-    return venv
+    return own_venv.made("ansible", VENV_VARIABLE, PACKAGES, 130, suite="ansible")
 
 
 class AnsibleCase(unittest.TestCase):
@@ -125,7 +106,7 @@ class RoleTest(host_case.HostCase, AnsibleCase):
         extra = folder / "build.cfg"
         extra.write_text(f"[build]\nbuild_base = {folder}/build\n")
         subprocess.run(
-            [BIN / "python", "-m", "pip", *QUIET, "wheel", "--no-deps", "-w", folder, ROOT],
+            [BIN / "python", "-m", "pip", "-q", "wheel", "--no-deps", "-w", folder, ROOT],
             env={**os.environ, "DIST_EXTRA_CONFIG": str(extra)},
             check=True,
         )

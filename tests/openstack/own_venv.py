@@ -13,11 +13,17 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 
 
-def made(name: str, variable: str, packages: tuple[str, ...], megabytes: int) -> pathlib.Path:
+def made(
+    name: str,
+    variable: str,
+    packages: tuple[str, ...],
+    megabytes: int,
+    suite: str = "openstack",
+) -> pathlib.Path:
     """Return the environment with the packages, making it where ``$CI`` is true.
 
-    The environment variable `variable` may name one instead of ``quickstart-run/NAME-venv``.
-    Raises `SkipTest`.
+    The environment variable `variable` may name one instead of ``quickstart-run/NAME-venv``; a run
+    of `suite` makes it. Raises `SkipTest`.
     """
     if named := os.environ.get(variable):
         return pathlib.Path(named)
@@ -28,7 +34,7 @@ def made(name: str, variable: str, packages: tuple[str, ...], megabytes: int) ->
     if os.environ.get("CI", "").lower() not in ("1", "true"):
         raise unittest.SkipTest(
             f"there is no environment with {name} ({megabytes} MB): "
-            f"run `./quickstart test openstack`, or name one in {variable}"
+            f"run `./quickstart test {suite}`, or name one in {variable}"
         )
     venv.parent.mkdir(exist_ok=True)
     with (venv.parent / f"{name}-venv.lock").open("w") as lock:
