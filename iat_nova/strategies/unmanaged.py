@@ -20,6 +20,7 @@ from iat_nova.model import (
     Parameters,
     Sample,
     WayMask,
+    message,
 )
 from iat_nova.strategies.layout.open_ways import open_ways
 
@@ -76,6 +77,7 @@ class Unmanaged:
             allocation=Allocation(layout.ddio.count, counts),
             layout=layout,
             moved=(),
+            why=(message("ways-left-to-all"),),
         )
         return after, decision
 

@@ -41,20 +41,55 @@ SENTENCES: Mapping[str, str] = {
     "undone": "{move:also}: {cause:also}, undone",
     "undone-by-load": "{move:also}: undone, {tenant:name} has another load",
     "speeds": "speeds {gain:gain1} together",
+    "speeds-most": "speeds {gain:gain1} together, {tenant:name} {change:gain1}",
     "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} with what best-effort "
     "ones lack",
     "tenants-changed": "tenants came or changed",
-    "would-lose": "{tenant:name} would lose too much",
+    "would-lose": "{tenant:name} lost {loss:share1} of its speed, more than {limit:share}",
+    "trial-goes-on": "{move:also}: {cause:also} after sample {number} of {samples}; kept at once "
+    "above {kept_above:gain1}, undone at once below {undone_below:gain1}",
     # at rest in pollute-buffer
     "another-load": "{tenant:name}: another load",
     "fell-asleep": "{tenant:name} fell asleep: its load changed by {change:share}",
     "measuring-anew": "{cause:also}: measuring anew",
-    "misses-changed": "{tenant:name}: LLC misses changed by {change:share}",
+    "misses-changed": "{tenant:name}: LLC misses {before:rate} -> {after:rate} ({change:share})",
     "no-trials": "{cause:also} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s",
     "nothing-tried-for-long": "nothing was tried for long",
-    "references-changed": "{tenant:name}: LLC references changed by {change:share}",
-    "speed-changed": "{tenant:name}: speed changed by {change:share}",
+    "references-changed": "{tenant:name}: LLC references {before:rate} -> {after:rate} "
+    "({change:share})",
+    "speed-changed": "{tenant:name}: speed {before:.2f} -> {after:.2f} ({change:share})",
     "woke-up": "{tenant:name} woke up: its load changed by {change:share}",
+    # why pollute-buffer leaves the ways as they are
+    "changed-once": "{largest:also}, above {limit:share} in one sample: a second such sample "
+    "begins a search",
+    "ddio-busy": "DDIO misses {misses_per_s:rate} (busy above {low_per_s:rate}); of the tenants "
+    "with I/O, {tenant:name} waits most for LLC misses: {stalled:share1} of its cycles",
+    "ddio-busy-unread": "DDIO misses {misses_per_s:rate} (busy above {low_per_s:rate}), but no "
+    "tenant with I/O was measured",
+    "first-samples": "sample {number} of {samples} before the first trial",
+    "first-samples-before": "sample {number} of {samples} before a trial ({move:also}: may gain "
+    "{promise:gain1}; one sample is enough above {obvious:gain0})",
+    "load-too-short": "this load has lasted {lasted_s:.0f} s; as loads changed often, trials begin "
+    "after {calm_s:.0f} s",
+    "no-tenant-awake": "no tenant is awake",
+    "same-load": "same load: the largest change is {largest:also}; a search begins above "
+    "{limit:share}",
+    # why a search of pollute-buffer ends
+    "classes-lacking": "{move:also}: needs more than {classes} classes of service",
+    "failed-before": "{move:also}: undone before ({cause:also}), not tried again for "
+    "{wait_s:.0f} s",
+    "failed-in-search": "{move:also}: undone in this search ({cause:also})",
+    "guarantees-in-the-way": "{move:also}: leaves too few guaranteed ways",
+    "moved-often": "masks moved {times} times in the last minute, {most} are allowed",
+    "no-gain": "no gain",
+    "no-move": "no move is possible",
+    "nothing-measured": "nothing was measured",
+    "nothing-to-try": "nothing more to try: {causes:also}",
+    "replaced-before": "{move:also}: replaced by a move that was kept, not tried again for "
+    "{wait_s:.0f} s",
+    "too-little": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1}",
+    "too-little-again": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1} "
+    "after {failures} failures of its kind",
     # thresholds of pollute-buffer
     "threshold-best-effort": "a best-effort tenant is left {share:share} of its speed outside the "
     "buffer unless critical ones gain more",
@@ -69,6 +104,19 @@ SENTENCES: Mapping[str, str] = {
     "lending {lent:share}",
     "threshold-tried": "tried after {samples} samples, after one where {gain:gain0} may be gained",
     "threshold-undone-at-once": "undone at once at {gain:gain1}",
+    # why iat leaves the ways as they are
+    "ddio-high-unchanged": "DDIO misses {misses_per_s:rate} (high above {low_per_s:rate}), "
+    "unchanged",
+    "ddio-hits-moved": "DDIO hits {before:rate} -> {after:rate} ({change:share1})",
+    "ddio-misses-moved": "DDIO misses {before:rate} -> {after:rate} ({change:share1})",
+    "ipc-changed": "{tenant:name}: IPC {before:.2f} -> {after:.2f} ({change:share1})",
+    "masks-held": "masks moved often: held for another {delay_s:.0f} s",
+    "no-change": "no change counts: the largest is {largest:also}; changes up to {limit:share1} or "
+    "{floor_per_s:rate} do not count",
+    "no-transition": "still {state}: {figures:also}",
+    "nobody-asks": "no tenant's IPC and LLC misses moved together",
+    "ways-never-change": "this strategy never changes ways",
+    "ways-left-to-all": "this strategy leaves all ways to all tenants",
     # the state machine of iat, by transition
     "cores-evict": "hits down and misses not: cores evict the receive buffers",
     "cores-evict-again": "misses high and up, hits down: cores evict the receive buffers",
@@ -159,6 +207,12 @@ SENTENCES: Mapping[str, str] = {
     "a4-grown": "the low-priority zone has its size",
     "a4-smaller": "smaller trash ways did no harm: one way fewer",
     "a4-done": "the trash ways have their size",
+    "a4-ddio": "DDIO misses {ddio_percent:.0f} % of inbound lines (limit {limit_percent:.0f} %)",
+    "a4-first-half": "first of the two samples of a tick",
+    "a4-same-load": "same load: the largest change is {tenant:name}: LLC hits "
+    "{before_percent:.0f} % -> {after_percent:.0f} %; another load above {share:share} and "
+    "{points:.0f} points",
+    "a4-unguarded": "no high-priority tenant without a device was measured",
     "a4-changed": "the load has changed",
     "a4-detected": "there is a new antagonist",
     "a4-launched": "a tenant came",

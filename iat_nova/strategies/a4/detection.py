@@ -114,6 +114,22 @@ def guarded(
             yield label, before.hit, after.hit
 
 
+def unchanged(memory: Memory, labels: Iterable[Label], now: Reading) -> tuple[Message, ...]:
+    """Return the largest change of a guarded hit rate that is no other load, and DDIO's misses."""
+    base = memory.stable or now
+    found = max(guarded(labels, base, now), key=lambda one: abs(one[2] - one[1]), default=None)
+    said = [message("a4-unguarded")]
+    if found is not None:
+        label, before, after = found
+        rates = {"before_percent": round(before, 1), "after_percent": round(after, 1)}
+        limits = {"share": t.HIT_CHANGE, "points": t.HIT_POINTS_STABLE}
+        said = [message("a4-same-load", tenant=label.id, **rates, **limits)]
+    if now.ddio_miss is not None:
+        percent = round(now.ddio_miss, 1)
+        said.append(message("a4-ddio", ddio_percent=percent, limit_percent=t.DDIO_MISS_PERCENT))
+    return tuple(said)
+
+
 def _released(
     memory: Memory, labels: dict[str, Label], base: Reading, now: Reading
 ) -> Iterator[Step]:

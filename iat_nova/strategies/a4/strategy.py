@@ -84,7 +84,7 @@ class A4:
         if here.labels != state.labels or here.domain != state.domain:
             outcome = _regroup(state, here)
         elif state.pending is None:
-            outcome, pending = (state.memory, None, (), ()), sample
+            outcome, pending = (state.memory, None, (message("a4-first-half"),), ()), sample
         else:
             outcome = _tick(here, state.pending, sample)
         layout = layouts.layout(inventory, here.labels, outcome[0].zones, outcome[0].antagonists)
@@ -152,7 +152,7 @@ def _tick(here: State, first: Sample, second: Sample) -> Outcome:
             rule = number
     memory = dataclasses.replace(memory, previous=now, launched=())
     if sized is None:
-        return memory, None, (), steps
+        return memory, None, () if steps else detection.unchanged(start, labels, now), steps
     return memory, rule, (zones.meaning(rule), *why), steps
 
 

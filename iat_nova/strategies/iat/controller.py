@@ -28,7 +28,16 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.api import Rule
-from iat_nova.strategies.iat import change, fsm, invariants, own_demand, realloc, rebuild, shuffle
+from iat_nova.strategies.iat import (
+    change,
+    fsm,
+    invariants,
+    own_demand,
+    quiet,
+    realloc,
+    rebuild,
+    shuffle,
+)
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.realloc import View
@@ -55,14 +64,17 @@ class _Outcome:
     exception: int | None = None
     steps: tuple[Step, ...] = ()
     waiting: tuple[str, ...] = ()
+    quiet: tuple[Message, ...] = ()  # why nothing was done
 
     @property
     def why(self) -> Iterator[Message]:
-        """Messages that explain the numbers of the transition and the exception."""
+        """Messages that explain the transition, the exception, or that nothing was done."""
         if self.transition is not None:
             yield message(fsm.NUMBERED[self.transition].meaning)
         if self.exception is not None:
             yield message(_EXCEPTIONS[self.exception], number=self.exception)
+        if self.transition is None and self.exception is None and not self.steps:
+            yield from self.quiet
 
 
 class Controller:
@@ -149,7 +161,9 @@ class Controller:
             if unseen or (idle and changes):
                 judged = () if held else changes
                 reference = change.rebase(reference, sample, judged, ())
-            return self._sleep(state, reference, sample, changes)
+            never = (message("ways-never-change"),) if idle else ()
+            why = never or quiet.why(state, reference, sample, roster.ids, self.parameters)
+            return self._sleep(state, reference, sample, changes, why)
         view = View(
             roster=roster,
             parameters=self.parameters,
@@ -173,14 +187,19 @@ class Controller:
     # ------------------------------------------------------------ results of a step
 
     def _sleep(
-        self, state: State, reference: Sample, sample: Sample, changes: tuple[Change, ...]
+        self,
+        state: State,
+        reference: Sample,
+        sample: Sample,
+        changes: tuple[Change, ...],
+        why: tuple[Message, ...],
     ) -> tuple[State, Decision]:
         """Change nothing; count the iteration and remember `reference`."""
         after = dataclasses.replace(
             state, iteration=state.iteration + 1, reference=reference, acted=False
         )
         return after, self._decision(
-            state, after, sample, outcome=_Outcome(state.fsm), changes=changes
+            state, after, sample, outcome=_Outcome(state.fsm, quiet=why), changes=changes
         )
 
     def _adopt(self, state: State, roster: Roster, sample: Sample) -> tuple[State, Decision]:
@@ -319,7 +338,11 @@ class Controller:
         number, askers, waiting = self._exception(view, transition)
         if self.features.resize_cores:
             waiting += own_demand.serve(view, ledger, askers, free=not acted)
-        return _Outcome(target, transition, number, waiting=waiting)
+        stays = message("nobody-asks")
+        if self.runs_machine and view.io is not None:
+            figures = view.io.describe(self.parameters.threshold_miss_low_per_s)
+            stays = message("no-transition", state=state.fsm.value, figures=figures)
+        return _Outcome(target, transition, number, waiting=waiting, quiet=(stays,))
 
     def _signals(self, view: View, ledger: Ledger) -> fsm.Signal:
         assert view.io is not None

@@ -113,6 +113,21 @@ def gain(
     return gained / total if total else 0.0
 
 
+def most(tenants: Iterable[Tenant], before: Looks, after: Looks) -> tuple[str, float] | None:
+    """Return the tenant with the largest part in `gain`, and its own relative change of speed.
+
+    None if no tenant was measured before and after.
+    """
+    found, largest = None, -1.0
+    for tenant in tenants:
+        if tenant.id in before and tenant.id in after and before[tenant.id].speed:
+            relative = after[tenant.id].speed / before[tenant.id].speed - 1.0
+            part = abs(WEIGHTS[tenant.priority] * _counts(tenant, before[tenant.id]) * relative)
+            if part > largest:
+                found, largest = (tenant.id, relative), part
+    return found
+
+
 def _counts(tenant: Tenant, one: Look) -> float:
     return 1.0 - one.stalled if tenant.priority is Priority.BE else 1.0
 

@@ -31,12 +31,12 @@ Promise = tuple[float, Move]
 
 
 def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[Promise]:
-    """Return the moves from a plan that may pay, the most promising first.
+    """Return the moves from a plan, the most promising first, those below `WORTH` included.
 
     `without`: names of `FAMILIES` to leave out.
     """
     families = (family for name, family in FAMILIES.items() if name not in without)
-    found = [promise for family in families for promise in family(view, plan) if promise[0] > WORTH]
+    found = [promise for family in families for promise in family(view, plan)]
     return sorted(found, key=lambda promise: -promise[0])
 
 

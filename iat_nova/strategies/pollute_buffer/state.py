@@ -35,13 +35,14 @@ class Member:
 class Failure:
     """A plan that did not pay, not tried before `until_s`; another failure doubles `delay_s`.
 
-    `what`: the move; None for a plan that a kept move replaced.
+    `what`: the move; None for a plan that a kept move replaced. `why`: the reason to undo the move.
     """
 
     plan: Plan
     what: Message | None
     delay_s: float
     until_s: float
+    why: Message | None = None
 
     @property
     def at_s(self) -> float:

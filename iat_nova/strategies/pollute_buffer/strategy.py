@@ -35,6 +35,9 @@ from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 
+Outcome = tuple[State, tuple[Step, ...], tuple[Message, ...]]
+"""The next state, the steps, and the reasons for the phase or for doing nothing."""
+
 TRIAL_LOOKS = 3  # largest number of samples of a trial
 PAYS = 0.008  # mean gain of all samples of a trial at which a move is kept
 PAYS_AT_ONCE = 0.03  # mean gain at which a move is kept before the last sample
@@ -103,16 +106,16 @@ class PolluteBuffer:
         now = Now.seen(inventory, sample)
         same = arrivals.same_members(state.members, inventory)
         if state.layout is None or not same or state.domain != inventory.domain:
-            after, steps = self._adopt(state, now)
+            outcome = self._adopt(state, now)
         elif state.phase is Phase.MEASURE:
-            after, steps = self._measure(state, now)
+            outcome = self._measure(state, now)
         elif state.phase is Phase.TRIAL:
-            after, steps = self._judge(state, now)
+            outcome = self._judge(state, now)
         else:
-            after, steps = self._rest(state, now)
-        return _written(state, after, now, steps)
+            outcome = self._rest(state, now)
+        return _written(state, now, outcome)
 
-    def _adopt(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
+    def _adopt(self, state: State, now: Now) -> Outcome:
         """Keep the plan for unchanged tenants after a change of tenants or domain, and measure."""
         inventory = now.inventory
         members = arrivals.members_of(inventory)
@@ -149,7 +152,7 @@ class PolluteBuffer:
         if state.trial is not None and members != state.members:
             steps.append(_undone(state.trial, message("tenants-changed")))
         began_s = state.began_s if after.failures else now.at_s  # what failed would fail again
-        return _afresh(after, began_s), tuple(sorted(steps, key=lambda step: step.subject))
+        return _afresh(after, began_s), tuple(sorted(steps, key=lambda step: step.subject)), ()
 
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with guaranteed ways.
@@ -177,20 +180,22 @@ class PolluteBuffer:
         found = plans.found(now.inventory.domain, self.parameters.ddio_ways_min)
         return self._with_promises(found, now)
 
-    def _measure(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
+    def _measure(self, state: State, now: Now) -> Outcome:
         """Measure speeds under the present plan, then begin a trial."""
         if state.counted and (other := _other_load(state, now)):
             return self._another_load(state, now, message("another-load", tenant=other))
         seen = _looked(state, now)
         seen = floors.measured(seen, now.inventory.tenants)
         if now.at_s < seen.load_since_s + seen.calm_s:
-            return seen, ()
+            lasted_s = now.at_s - seen.load_since_s
+            why = message("load-too-short", lasted_s=round(lasted_s, 1), calm_s=seen.calm_s)
+            return seen, (), (why,)
         found = search.next_move(seen, now.inventory, self.parameters, self._without)
         if seen.counted < search.FIRST_LOOKS and (found is None or found[0] < search.OBVIOUS):
-            return seen, ()
-        return self._on_trial(seen, found, ())
+            return seen, (), (_more_samples(seen, found),)
+        return self._on_trial(seen, now, found, ())
 
-    def _another_load(self, state: State, now: Now, why: Message) -> tuple[State, tuple[Step, ...]]:
+    def _another_load(self, state: State, now: Now, why: Message) -> Outcome:
         """Measure again after a change of load.
 
         If loads change too often for trials, the plan is that of a host without the agent, with
@@ -219,46 +224,50 @@ class PolluteBuffer:
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.HOLD if state.trial is None else Action.UNDO
-        return fresh, (Step(action, subject, what),)
+        return fresh, (Step(action, subject, what),), ()
 
-    def _judge(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
+    def _judge(self, state: State, now: Now) -> Outcome:
         """Keep the move on trial, undo the move, or take another sample."""
         assert state.trial is not None
         seen = trial.shown(state, now, now.inventory.tenants)
         if seen.other:
             why = message("undone-by-load", move=state.trial.what, tenant=seen.other)
             return self._another_load(state, now, why)
-        gain, count = seen.gain, seen.counted
+        gain, count, what = seen.gain, seen.counted, state.trial.what
         state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=count)
         if seen.suffers:
             return self._undo(state, now, seen)
         if (gain > PAYS_AT_ONCE and not seen.unsure) or (count == TRIAL_LOOKS and gain > PAYS):
             return self._keep(state, now, seen)
         if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
-            return state, ()
+            return state, (), (_undecided(what, seen),)
         return self._undo(state, now, seen)
 
-    def _undo(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
+    def _undo(self, state: State, now: Now, seen: trial.Shown) -> Outcome:
         """Return to the former plan, bar the move for a while, and try the next move."""
         assert state.trial is not None
+        plan, what, why = state.trial.plan, state.trial.what, seen.against
         undone = dataclasses.replace(
-            state,
-            failures=self._failed(state, state.trial.plan, state.trial.what, now.at_s),
-            trial=None,
+            state, failures=self._failed(state, plan, what, now.at_s, why), trial=None
         )
-        return self._next(undone, now, (_undone(state.trial, _against(seen)),))
+        return self._next(undone, now, (_undone(state.trial, why),))
 
     def _failed(
-        self, state: State, plan: Plan, what: Message | None, at_s: float
+        self,
+        state: State,
+        plan: Plan,
+        what: Message | None,
+        at_s: float,
+        why: Message | None = None,
     ) -> tuple[Failure, ...]:
         """Return the failures with a further one, barred for twice as long as the last time."""
         least, most = self.parameters.backoff_initial_s, self.parameters.backoff_max_s
         last = next((one.delay_s for one in state.failures if one.plan == plan), 0.0)
         delay_s = min(max(2 * last, least), most)
         others = (one for one in state.failures if one.plan != plan and one.until_s + most > at_s)
-        return (*others, Failure(plan, what, delay_s, at_s + delay_s))
+        return (*others, Failure(plan, what, delay_s, at_s + delay_s, why))
 
-    def _keep(self, state: State, now: Now, seen: trial.Shown) -> tuple[State, tuple[Step, ...]]:
+    def _keep(self, state: State, now: Now, seen: trial.Shown) -> Outcome:
         """Make the plan on trial the present plan; the trial's readings are the next base."""
         assert state.trial is not None
         kept = dataclasses.replace(
@@ -272,24 +281,24 @@ class PolluteBuffer:
         )
         return self._next(kept, now, (_kept(state.trial, seen),))
 
-    def _next(
-        self, state: State, now: Now, steps: tuple[Step, ...]
-    ) -> tuple[State, tuple[Step, ...]]:
+    def _next(self, state: State, now: Now, steps: tuple[Step, ...]) -> Outcome:
         """Try the next move that may pay."""
         found = search.next_move(state, now.inventory, self.parameters, self._without)
-        return self._on_trial(state, found, steps)
+        return self._on_trial(state, now, found, steps)
 
     def _on_trial(
-        self, state: State, found: moves.Promise | None, steps: tuple[Step, ...]
-    ) -> tuple[State, tuple[Step, ...]]:
+        self, state: State, now: Now, found: moves.Promise | None, steps: tuple[Step, ...]
+    ) -> Outcome:
         """Begin a trial of `found`; without a move, rest."""
         if found is None:
-            return self._to_rest(state), steps
+            causes = search.why_none(state, now.inventory, self.parameters, self._without)
+            return self._to_rest(state), steps, (message("nothing-to-try", causes=causes),)
         _, move = found
         after = dataclasses.replace(
             state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
         )
-        return after, (*steps, Step(Action.SHUFFLE, move.subject, message("tried", move=move.what)))
+        step = Step(Action.SHUFFLE, move.subject, message("tried", move=move.what))
+        return after, (*steps, step), ()
 
     def _to_rest(self, state: State) -> State:
         """Stop searching.
@@ -299,19 +308,19 @@ class PolluteBuffer:
         """
         return dataclasses.replace(state, phase=Phase.REST, trial=None, counted=0, strange=0)
 
-    def _rest(self, state: State, now: Now) -> tuple[State, tuple[Step, ...]]:
+    def _rest(self, state: State, now: Now) -> Outcome:
         """Watch the load; search again after a change of load, or after a long time."""
-        seen, why = watch.watch(state, now)
+        seen, why, calm = watch.watch(state, now)
         overdue = now.at_s > state.began_s + self.parameters.backoff_max_s
         if why and _other_load(state, now):
             return self._another_load(state, now, why)
         if not (why or overdue):
-            return seen, ()
+            return seen, (), (*calm, *watch.ddio(now, self.parameters))
         plan = self._called_in(seen, now)
         cause = why or message("nothing-tried-for-long")
         step = Step(Action.HOLD, "layout", message("measuring-anew", cause=cause))
         fresh = _afresh(dataclasses.replace(seen, plan=plan), now.at_s)
-        return fresh if plan != seen.plan else _looked(fresh, now), (step,)
+        return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
 
     def _called_in(self, state: State, now: Now) -> Plan:
         """Return the plan; end all lending if misses stall a lender."""
@@ -322,25 +331,35 @@ class PolluteBuffer:
 
 
 def _kept(move: Move, seen: trial.Shown) -> Step:
-    return Step(Action.GROW, move.subject, message("kept", move=move.what, cause=_speeds(seen)))
+    return Step(Action.GROW, move.subject, message("kept", move=move.what, cause=seen.result))
 
 
 def _undone(move: Move, why: Message) -> Step:
     return Step(Action.UNDO, move.subject, message("undone", move=move.what, cause=why))
 
 
-def _against(seen: trial.Shown) -> Message:
-    """Return the reason to undo a trial."""
-    if seen.suffers is not None:
-        return message("would-lose", tenant=seen.suffers)
-    return _speeds(seen)
+def _more_samples(state: State, found: moves.Promise | None) -> Message:
+    """Return that the first trial needs more samples under the present plan."""
+    values = {"number": state.counted, "samples": search.FIRST_LOOKS}
+    if found is None:
+        return message("first-samples", **values)
+    expected, obvious = round(found[0], 4), search.OBVIOUS
+    return message(
+        "first-samples-before", **values, move=found[1].what, promise=expected, obvious=obvious
+    )
 
 
-def _speeds(seen: trial.Shown) -> Message:
-    """Return the gain in speeds, and the gain with minimum speeds if different."""
-    if round(seen.gain, 3) == round(seen.speeds, 3):
-        return message("speeds", gain=seen.speeds)
-    return message("speeds-and-floors", gain=seen.speeds, counted=seen.gain)
+def _undecided(what: Message, seen: trial.Shown) -> Message:
+    """Return that a trial's samples do not decide yet, with the gain and both limits."""
+    return message(
+        "trial-goes-on",
+        move=what,
+        cause=seen.result,
+        number=seen.counted,
+        samples=TRIAL_LOOKS,
+        kept_above=PAYS_AT_ONCE,
+        undone_below=FAILS_AT_ONCE,
+    )
 
 
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
@@ -382,10 +401,9 @@ def _in_force(state: State) -> Plan:
     return plan
 
 
-def _written(
-    before: State, after: State, now: Now, steps: tuple[Step, ...]
-) -> tuple[State, Decision]:
+def _written(before: State, now: Now, outcome: Outcome) -> tuple[State, Decision]:
     """Return the state and the decision with the layout of the plan in force."""
+    after, steps, why = outcome
     inventory = now.inventory
     plan, placed = _in_force(after), before.layout
     facts = (before.members, before.domain)
@@ -413,6 +431,7 @@ def _written(
         allocation=plans.allocation(inventory, plan, placed),
         layout=placed,
         moved=moved,
+        why=why,
     )
     return after, decision
 

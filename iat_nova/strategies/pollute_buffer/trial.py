@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Set
+from typing import NamedTuple
 
-from iat_nova.model import DomainInventory, Tenant
+from iat_nova.model import DomainInventory, Message, Tenant, message
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
@@ -16,13 +17,22 @@ SUFFERS = 0.05  # largest loss of speed in a buffer of one way, or with DDIO off
 LENT = 0.02  # largest loss of speed of a lender; SUFFERS in the first sample
 
 
+class Loss(NamedTuple):
+    """A tenant that lost more of its speed than `limit`: 0.05 is 5 %."""
+
+    tenant: str
+    share: float
+    limit: float
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
     """Mean of a trial's samples, and the total gain: 0.02 is 2 %.
 
     `speeds`: the gain without minimum speeds. `unsure`: a lender loses in the first sample,
     possibly only the cost of the move. `other`: a tenant with a changed load, so that nothing can
-    be concluded. `suffers`: a tenant with a loss that no gain of others justifies.
+    be concluded. `suffers`: a tenant with a loss that no gain of others justifies. `most`: the
+    tenant with the largest part in the gain or loss, and the tenant's own relative change of speed.
     """
 
     looks: Looks
@@ -31,7 +41,26 @@ class Shown:
     speeds: float
     unsure: bool
     other: str | None
-    suffers: str | None
+    suffers: Loss | None
+    most: tuple[str, float] | None
+
+    @property
+    def against(self) -> Message:
+        """The reason to undo the move."""
+        if self.suffers is not None:
+            tenant, share, limit = self.suffers
+            return message("would-lose", tenant=tenant, loss=share, limit=limit)
+        return self.result
+
+    @property
+    def result(self) -> Message:
+        """The gain in speeds, and the gain with minimum speeds if different."""
+        gain = {"gain": self.speeds}
+        if round(self.gain, 3) != round(self.speeds, 3):
+            return message("speeds-and-floors", **gain, counted=self.gain)
+        if self.most is None:
+            return message("speeds", **gain)
+        return message("speeds-most", **gain, tenant=self.most[0], change=self.most[1])
 
 
 def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
@@ -52,10 +81,11 @@ def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
         counted == 1 and any(_slower(state, looks, one, LENT) for one in lenders),
         judge.other_load(alike, state.looks, now.looks),
         _suffers(state, looks, switched),
+        judge.most(tenants, state.looks, looks),
     )
 
 
-def _suffers(state: State, looks: Looks, switched: Set[str]) -> str | None:
+def _suffers(state: State, looks: Looks, switched: Set[str]) -> Loss | None:
     """Return a tenant that the move on trial slows too much, for any gain of the others, or None.
 
     Candidates are tenants in a smaller buffer, lenders, and owners of devices that now write to
@@ -71,7 +101,8 @@ def _suffers(state: State, looks: Looks, switched: Set[str]) -> str | None:
         limits = dict.fromkeys(trial.confined, SUFFERS) | limits
     for tenant, share in sorted(limits.items()):
         if _slower(state, looks, tenant, share):
-            return tenant
+            lost = 1.0 - looks[tenant].speed / state.looks[tenant].speed
+            return Loss(tenant, lost, share)
     return None
 
 

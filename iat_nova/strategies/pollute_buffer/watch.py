@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""At rest: detection of a changed load."""
+"""At rest: detection of a changed load, and the reasons for leaving the ways as they are."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from iat_nova.model import Message, message
+from iat_nova.model import Message, Parameters, message
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
 from iat_nova.strategies.pollute_buffer.state import State
@@ -18,32 +19,85 @@ SETTLING = 2  # first samples at rest; they replace the readings of trials
 UNSETTLED = 0.30  # relative deviation; during the first SETTLING samples, instead of CHANGED
 SURE = 2  # deviating samples in a row at which the load has changed
 
+_FIELDS = {
+    "speed-changed": "speed",
+    "misses-changed": "misses_per_s",
+    "references-changed": "references_per_s",
+}
+"""By code of the message, the compared field of a reading."""
 
-def watch(state: State, now: Now) -> tuple[State, Message | None]:
-    """Compare a sample with the judged load; return the next state, and a cause or None.
 
-    A cause is returned once the change of load is certain.
+class Watched(NamedTuple):
+    """Result of a sample at rest: the next state, the cause of a new search, or why there is none.
+
+    A cause is given once the change of load is certain.
     """
+
+    state: State
+    cause: Message | None
+    why: tuple[Message, ...] = ()
+
+
+def watch(state: State, now: Now) -> Watched:
+    """Compare a sample with the judged load."""
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
-        return state, message("another-load", tenant=other)
+        return Watched(state, message("another-load", tenant=other))
     deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
     settling = state.counted < SETTLING
-    if deviation > (UNSETTLED if settling else max(CHANGED, USUAL * state.deviation)):
+    limit = UNSETTLED if settling else max(CHANGED, USUAL * state.deviation)
+    changed = _changed(state.looks, now.looks, deviation, tenant, what)
+    if deviation > limit:
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
-        why = message(what, tenant=tenant, change=deviation)
-        return seen, why if strange >= SURE else None
+        if strange >= SURE:
+            return Watched(seen, changed)
+        return Watched(seen, None, (message("changed-once", largest=changed, limit=limit),))
     count = min(state.counted + 1, LEARNT)
     usual = state.deviation
     if not settling:
         usual += (deviation - usual) / (LEARNT if usual else 1)
-    return dataclasses.replace(
+    seen = dataclasses.replace(
         state,
         strange=0,
         looks=judge.mean(state.looks, now.looks, count),
         counted=count,
         deviation=usual,
-    ), None
+    )
+    if changed is None:
+        return Watched(seen, None, (message("no-tenant-awake"),))
+    return Watched(seen, None, (message("same-load", largest=changed, limit=_short(limit)),))
+
+
+def _changed(
+    before: Looks, after: Looks, deviation: float, tenant: str, what: str
+) -> Message | None:
+    """Return a tenant's deviation with the values before and after; None without a tenant."""
+    if not what:
+        return None
+    change, field = _short(deviation), _FIELDS.get(what)
+    if field is None:
+        return message(what, tenant=tenant, change=change)
+    was, now = getattr(before[tenant], field), getattr(after[tenant], field)
+    return message(what, tenant=tenant, change=change, before=_short(was), after=_short(now))
+
+
+def ddio(now: Now, parameters: Parameters) -> tuple[Message, ...]:
+    """Return which tenant with I/O most feels that DDIO is busy; nothing if DDIO is not busy."""
+    misses_per_s, low_per_s = now.sample.ddio_misses_per_s, parameters.threshold_miss_low_per_s
+    if misses_per_s is None or misses_per_s <= low_per_s:
+        return ()
+    values = {"misses_per_s": _short(misses_per_s), "low_per_s": low_per_s}
+    readers = (one.id for one in now.inventory.tenants if one.io and one.id in now.looks)
+    most = max(readers, key=lambda one: now.looks[one].stalled, default=None)
+    if most is None:
+        return (message("ddio-busy-unread", **values),)
+    stalled = _short(now.looks[most].stalled)
+    return (message("ddio-busy", **values, tenant=most, stalled=stalled),)
+
+
+def _short(value: float) -> float:
+    """Return four digits of a number: the history stores every digit of each iteration."""
+    return float(f"{value:.4g}")
 
 
 def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, str]]:

@@ -134,10 +134,11 @@ class TestTable(unittest.TestCase):
 
     def test_names(self):
         """Tenants' ids become names, also within causes; DDIO is no tenant."""
-        inner = message("would-lose", tenant="uuid/1")
+        inner = message("would-lose", tenant="uuid/1", loss=0.071, limit=0.05)
         outer = message("undone", move=message("ddio-ways", ways=4), cause=inner)
         self.assertEqual(
-            "4 ways for DDIO: web would lose too much, undone", text(outer, {"uuid/1": "web"}.get)
+            "4 ways for DDIO: web lost 7.1% of its speed, more than 5%, undone",
+            text(outer, {"uuid/1": "web"}.get),
         )
         self.assertIn("that DDIO held", text(message("way-back", tenant="ddio")))
 

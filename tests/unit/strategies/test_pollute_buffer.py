@@ -252,7 +252,7 @@ class TrialTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         now = judge.Now.seen(here.inventory, sample)
 
-        def seen(state: State, factor: float) -> tuple[State, str | None]:
+        def seen(state: State, factor: float) -> watch.Watched:
             looks = {
                 one: dataclasses.replace(
                     look,
@@ -277,7 +277,7 @@ class TrialTest(unittest.TestCase):
                 after, why = state, None
                 for factor in factors:
                     self.assertIsNone(why)
-                    after, why = seen(after, factor)
+                    after, why, _ = seen(after, factor)
                 self.assertEqual(changed, why is not None)
 
     def test_what_did_not_pay_is_not_tried_again_because_a_neighbour_comes(self) -> None:
@@ -604,7 +604,7 @@ class BandwidthTest(unittest.TestCase):
             )
             self.assertTrue(moves.has_classes(now.inventory, apart))
             state = dataclasses.replace(state, plan=apart, looks={**now.looks, "t1": other})
-            after, _ = PolluteBuffer(Parameters())._another_load(state, now, "t1: another load")
+            after, *_ = PolluteBuffer(Parameters())._another_load(state, now, "t1: another load")
             self.assertTrue(moves.has_classes(now.inventory, after.plan))
             self.assertEqual(confined, after.plan.confined)
 
@@ -750,8 +750,10 @@ class PortTest(unittest.TestCase):
         run.on(with_disk(), 40)
         self.assertEqual((), run.off)
         undone = run.steps("port-dca-off")[-1].reason
-        self.assertEqual(("undone", message("would-lose", tenant="t1")),
-                         (undone.code, undone.values["cause"]))  # fmt: skip
+        lost = undone.values["cause"]
+        self.assertEqual(("undone", "would-lose"), (undone.code, lost.code))
+        self.assertEqual(("t1", 0.05), (lost.values["tenant"], lost.values["limit"]))
+        self.assertAlmostEqual(0.06, lost.values["loss"])
 
     def test_not_tried_where_its_owner_finds_much_in_the_llc(self) -> None:
         """That may be what its device writes: it would lose more than it may."""
