@@ -31,7 +31,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.policy.holds import begun
+from iat_nova.policy.holds import begun, paused
 from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.observed import Observer
 from iat_nova.store.records import Iteration, Placement, Shadow, Status
@@ -93,6 +93,8 @@ class Journal:
         self._notices: dict[tuple[Code, str], Message] = {}
         self._warnings: tuple[Reason, ...] = ()
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
+        self._reasons_told: dict[int, set[tuple[str, ...]]] = {}  # since the last action, by domain
+        self._pause: Pause | None = None
         self._states: dict[int, Any] = {}  # after the last decision, by cache domain
         self._bests: dict[int, pressure.Bests] = {}  # what tenants have shown, by cache domain
         self._decided_for: dict[int, DomainInventory] = {}  # the last decision's, by cache domain
@@ -165,9 +167,23 @@ class Journal:
         self._decided_for[decision.domain] = self._inventories[decision.domain]
         self._history.record(iteration)
         self._observer.iteration(iteration)
-        level = logging.INFO if iteration.eventful else logging.DEBUG
+        level = logging.INFO if self._tells_something(iteration) else logging.DEBUG
         if LOG.isEnabledFor(level):
             LOG.log(level, "%s", self._language.line(iteration, self._inventories[decision.domain]))
+
+    def _tells_something(self, iteration: Iteration) -> bool:
+        """Tell whether an iteration had an effect, or is the first with its reasons for none.
+
+        Reasons with the same codes are the same: numbers change in every iteration.
+        """
+        told = self._reasons_told.setdefault(iteration.domain, set())
+        if iteration.eventful:
+            told.clear()
+            return True
+        codes = tuple(why.code for why in iteration.decision.why)
+        new = bool(codes) and codes not in told
+        told.add(codes)
+        return new
 
     def _gone(self, decision: Decision) -> dict[str, str]:
         """Return the names of tenants in the decision's steps that have left the domain, by id."""
@@ -222,6 +238,12 @@ class Journal:
         """Report an event that is not a problem: started, policy reloaded, paused."""
         self._tell("info", said)
 
+    def starting(self) -> None:
+        """Report the start of the loop."""
+        self._tell(
+            "info", message("agent-started", version=self._status.version, pid=self._status.pid)
+        )
+
     def adopted(self) -> None:
         """Record in the status that the previous agent's masks and decisions were adopted."""
         self._status = dataclasses.replace(self._status, adopted_s=self._clock.wall())
@@ -265,6 +287,9 @@ class Journal:
     def status(self, observing: Mapping[Code, Message], pause: Pause | None) -> None:
         """Write the status; called in every iteration, so that the status has a known age."""
         self._own_problems()
+        if pause != self._pause:
+            self._pause = pause
+            self._tell("info", message("decisions-resumed") if pause is None else paused(pause))
         problems = [Reason(code, said) for (code, _), said in self._problems.items()]
         problems += self._warnings
         self._latest = dataclasses.replace(

@@ -107,6 +107,7 @@ class Agent:
         """
         in_order = False
         try:
+            self.journal.starting()
             self.get_tenant_info()
             self.poll()
             # Adopted masks are on the hardware already: the first rates may take a whole interval.

@@ -6,31 +6,34 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
-import math
 import re
 import shutil
 import time
 from typing import Any
 
 from iat_nova.cmd import arguments, guests
-from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
+from iat_nova.cmd.base import EXIT_FAILURE, EXIT_NOT_RUNNING, EXIT_USAGE, Failure, Page
+from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, times, words
+from iat_nova.report import account, moments, times, words
 from iat_nova.report.account import Account
+from iat_nova.report.moments import Moment
+from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration, RecordError, Settings
 
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
-_LATEST = 50  # decisions searched for the last change of ways
 
 
 class Explain(Page):
     """Explain a decision, or why a guest has its present ways.
 
     Without argument: the last decision that gave, took or moved ways. With TIME: the last such
-    decision at or before this moment. Without such a decision a mere change of state is shown. The
-    page shows the measurements, the thresholds, the transition, the moves and their reasons.
+    decision at or before this moment. The page begins with the state of the agent at the moment
+    and the reason why nothing was done since the decision. If no agent ran, the page says so, and
+    the command ends with status 3. Then follow the measurements, the thresholds, the transition,
+    the moves and their reasons.
 
     With GUEST: the class and the rule that chose the class, bounds and present ways, and recent
     changes of ways with the other tenants involved. The page also shows why the guest has no more
@@ -83,6 +86,8 @@ examples:
         text = words.explain(
             found.iteration, found.inventory, found.settings, width=width, colour=self.colour
         )
+        if found.moment is not None:
+            text = "\n".join((*moments.lines(found.moment, width=width), "", text))
         if found.thinned is not None:
             text += f"\n\nThinned    {found.thinned}"
         if parsed_args.verify:
@@ -96,6 +101,7 @@ examples:
         found = self._find(parsed_args)
         data = words.as_data(found.iteration, found.inventory, found.settings)
         data["thinned"] = found.thinned
+        data["moment"] = moments.record(found.moment) if found.moment is not None else None
         if parsed_args.verify:
             data["verified"] = found.difference is None
         return data
@@ -117,12 +123,18 @@ examples:
         """Return the requested iteration, with its tenants and settings."""
         when, domain = parsed_args.time, parsed_args.domain
         numbered = _NUMBER.fullmatch(when) if when else None
-        moment_s = moment(when, time.time()) if when and not numbered else math.inf
+        now_s = time.time()
+        moment_s = min(now_s, moment(when, now_s)) if when and not numbered else now_s
+        agent = look(self.state_dir(parsed_args) / LOCK)
         with self.history(parsed_args) as reader:
+            then = None
             if numbered:
                 recorded = reader.numbered(int(numbered[1]), domain)
             else:
-                recorded = _in_force(reader, moment_s, domain, parsed_args.exact)
+                then = moments.at(reader, moment_s, domain, agent, exact=parsed_args.exact)
+                recorded = then.decision if then is not None else None
+            if then is not None and not then.loop.ran:
+                self._status = EXIT_NOT_RUNNING
             if recorded is None:
                 raise Failure(_nothing(reader, when, domain))
             iteration = recorded.iteration
@@ -137,7 +149,7 @@ examples:
             difference, same = self._verify(reader, recorded) if parsed_args.verify else (None, "")
             settings = reader.settings(recorded)
             inventory_then = inventory.domains[iteration.domain]
-            return _Found(iteration, inventory_then, settings, thinned, difference, same)
+            return _Found(iteration, inventory_then, settings, then, thinned, difference, same)
 
     def _verify(self, reader: HistoryReader, recorded: Recorded) -> tuple[str | None, str]:
         """Replay the decision; return the differences or None, and the text for no difference.
@@ -171,11 +183,15 @@ examples:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Found:
-    """The requested iteration, with notes on thinned-out iterations and on the replay."""
+    """The requested iteration, with notes on thinned-out iterations and on the replay.
+
+    `moment`: the requested moment; None for an iteration named by its number.
+    """
 
     iteration: Iteration
     inventory: DomainInventory
     settings: Settings | None
+    moment: Moment | None
     thinned: str | None
     difference: str | None
     same: str  # text for a replay without difference
@@ -229,18 +245,6 @@ def _last_time_of_day(text: str, now_s: float) -> float:
     # A time without seconds means the whole minute.
     whole_minute = 59.999 if text.count(":") == 1 else 0.0
     return min(there.timestamp() + whole_minute, now_s)
-
-
-def _in_force(
-    reader: HistoryReader, moment_s: float, domain: int | None, exact: bool
-) -> Recorded | None:
-    """Return the last decision up to a moment that gave, took or moved ways.
-
-    If the last decisions include none, return the last decision, else the last iteration.
-    """
-    decisions = [] if exact else reader.decisions(_LATEST, domain, end_s=moment_s)
-    about_ways = (one for one in decisions if one.iteration.about_ways)
-    return next(about_ways, decisions[0] if decisions else reader.at(moment_s, domain))
 
 
 def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str:

@@ -19,6 +19,7 @@ from iat_nova.model import (
     Hold,
     Layout,
     Message,
+    Pause,
     Tenant,
     WayRequest,
     message,
@@ -105,12 +106,20 @@ def kept(tenant: Tenant, layout: Layout) -> Message | None:
 
 def begun(hold: Hold) -> Message:
     """Return the message of a hold: tenant, ways, end, operator and reason."""
-    if math.isinf(hold.until_s):
-        terms = message("hold-until-release")
-    else:
-        terms = message("hold-until", until_s=hold.until_s)
-    if hold.by:
-        terms = message("hold-by", terms=terms, by=hold.by)
-    if hold.reason:
-        terms = message("hold-because", terms=terms, reason=hold.reason)
+    terms = _terms(hold, message("hold-until-release"))
     return message("hold-begun", name=hold.name, ways=hold.ways, terms=terms)
+
+
+def paused(pause: Pause) -> Message:
+    """Return the message of a pause: end, operator and reason."""
+    return message("decisions-paused", terms=_terms(pause, message("pause-until-resume")))
+
+
+def _terms(one: Hold | Pause, open_end: Message) -> Message:
+    """Return end, operator and reason of a request; `open_end` for a request without an end."""
+    terms = open_end if math.isinf(one.until_s) else message("hold-until", until_s=one.until_s)
+    if one.by:
+        terms = message("hold-by", terms=terms, by=one.by)
+    if one.reason:
+        terms = message("hold-because", terms=terms, reason=one.reason)
+    return terms

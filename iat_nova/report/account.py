@@ -14,11 +14,11 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, Action, Hold, Priority, Tenant, TenantKind, WayMask
 from iat_nova.policy import holds
 from iat_nova.policy.owners import guest_id
-from iat_nova.report import escape, sentences, times, view, waymap, words
+from iat_nova.report import escape, moments, sentences, times, view, waymap, words
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import Turn, Turns, concerns
 from iat_nova.report.view import DomainView, View
-from iat_nova.store.reader import HistoryReader
+from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Inventory
 
 SCANNED = 1000  # decisions of a domain that are searched for the guest's own
@@ -32,13 +32,14 @@ class Part:
 
     `turns`: the guest's decisions, newest first, each with other tenants' changes of the same
     decision. `refused`: the latest decision that rejected or undid a change for this guest, or
-    None.
+    None. `quiet`: iterations after which no way moved, with their reasons, newest first.
     """
 
     seen: DomainView
     tenant: Tenant
     turns: tuple[tuple[Turn, tuple[Turn, ...]], ...]
     refused: Turn | None
+    quiet: tuple[Recorded, ...] = ()
 
     @property
     def mask(self) -> WayMask | None:
@@ -88,6 +89,7 @@ def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory
                 tenant,
                 tuple(_turns(reader, turns, subject, number)),
                 _refused(reader, turns, subject, domain),
+                tuple(_quiet(reader, domain)),
             )
         )
     here = any(part.seen.latest is not None for part in parts)
@@ -128,6 +130,17 @@ def _refused(
     return None
 
 
+def _quiet(reader: HistoryReader, domain: DomainView) -> Iterator[Recorded]:
+    """Yield the last iteration if it did nothing, and the decision that ended the last search."""
+    if domain.latest is None:
+        return
+    decided = next(iter(reader.decisions(1, domain.inventory.domain.id)), None)
+    if decided is None or decided.row != domain.latest.row:
+        yield domain.latest
+    if decided is not None and decided.iteration.decision.why:
+        yield decided
+
+
 # ------------------------------------------------------------------- why not more
 
 
@@ -154,6 +167,10 @@ def _why(account: Account, part: Part) -> Iterator[str]:
     if part.refused is not None:
         turn = part.refused
         yield f"{times.moment(turn.wall_s)}: {turn.kind}: {turn.reason}"
+    for recorded in part.quiet:
+        if said_why := moments.reasons(recorded, part.seen.inventory):
+            when = times.moment(recorded.iteration.wall_s)
+            yield f"{when}: #{recorded.iteration.decision.iteration}: {said_why}"
     if mates := _mates(part):
         names = part.seen.inventory.names
         yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
@@ -311,7 +328,7 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
         if texts:
             lines += ["", title]
             for text in texts:
-                first, *more = escape.wrap(escape.plain(text), width - 4, 3)
+                first, *more = escape.wrap(escape.plain(text), width - 4, 8)
                 lines += [f"  - {first}", *(f"    {line}" for line in more)]
     return "\n".join(lines)
 

@@ -179,7 +179,8 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
         last = domain.decision.iteration
         ago = times.duration(wall_s - last.wall_s)
         lines.append(_field("", f"last decision {times.moment(last.wall_s)}, {ago} ago:"))
-        lines.append(_field("", words.line(last, domain.inventory)))
+        done = words.deeds(last, domain.inventory)
+        lines.append(_field("", f"domain {last.domain} #{last.decision.iteration}: {done}"))
     return lines
 
 

@@ -42,16 +42,21 @@ QUANTITY_NAMES: Mapping[Quantity, str] = {
 def line(iteration: Iteration, inventory: DomainInventory) -> str:
     """Return a decision in one line, for the log."""
     decision = iteration.decision
-    done = deeds(iteration, inventory)
+    done = deeds(iteration, inventory, why=True)
     return f"domain {decision.domain} #{decision.iteration}: {done}"
 
 
-def deeds(iteration: Iteration, inventory: DomainInventory) -> str:
-    """Return a decision's actions in one line: phase, steps, moved tenants, bandwidth limits."""
+def deeds(iteration: Iteration, inventory: DomainInventory, *, why: bool = False) -> str:
+    """Return a decision's actions in one line: phase, steps, moved tenants, bandwidth limits.
+
+    With `why`, also the reasons for the phase or for doing nothing.
+    """
     decision = iteration.decision
-    parts = [state_change(decision)]
     names = Names(inventory, iteration.former)
-    parts += [step_words(step, names) for step in decision.steps if step.action != "hold"]
+    state = state_change(decision)
+    if decision.why and (why or not decision.steps):
+        state += f": {'; '.join(map(names.within, decision.why))}"
+    parts = [state, *(step_words(step, names) for step in decision.steps)]
     if decision.moved:
         parts.append(f"moved: {', '.join(map(names, decision.moved))}")
     parts += limits(iteration, inventory, names)
@@ -169,7 +174,7 @@ def explain(
             f"Iteration #{decision.iteration} of cache domain {decision.domain}, "
             f"{times.moment(iteration.wall_s)}, {written}"
         ],
-        _state_block(decision, names),
+        _state_block(decision, names, width),
         _changes_block(decision, iteration, names, parameters),
         _steps_block(decision, names),
         _map_block(iteration, inventory, width, colour),
@@ -208,7 +213,7 @@ def as_data(
     }
 
 
-def _state_block(decision: Decision, names: Names) -> list[str]:
+def _state_block(decision: Decision, names: Names, width: int) -> list[str]:
     before, after = phase(decision.phase_before), phase(decision.phase)
     why = [names.within(one) for one in decision.why]
     if decision.rule is not None:
@@ -220,7 +225,9 @@ def _state_block(decision: Decision, names: Names) -> list[str]:
         lines = [f"State      {after}"]
     if decision.stable:
         lines.append("           nothing was done in this iteration")
-    return lines + [f"           {text}" for text in why]
+        why = why or ["the strategy gave no reason"]
+    wrapped = [line for text in why for line in escape.wrap(text, width - 11, 12)]
+    return lines + [f"           {text}" for text in wrapped]
 
 
 def _changes_block(

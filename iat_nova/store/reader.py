@@ -238,13 +238,16 @@ class HistoryReader:
             eventful = len(list(self._salvage(f"eventful AND {where}", window)))
         return total, eventful
 
-    def events(self, limit: int, begin_s: float = float("-inf")) -> list[Event]:
-        """Return the newest events, newest first."""
+    def events(
+        self, limit: int, begin_s: float = float("-inf"), end_s: float = float("inf")
+    ) -> list[Event]:
+        """Return the newest events of a period (wall clock), newest first."""
         query = (
-            "SELECT wall_s, severity, text FROM event WHERE wall_s >= ? ORDER BY id DESC LIMIT ?"
+            "SELECT wall_s, severity, text FROM event WHERE wall_s >= ? AND wall_s <= ?"
+            " ORDER BY id DESC LIMIT ?"
         )
         try:
-            rows = self._rows(query, begin_s, limit)
+            rows = self._rows(query, begin_s, end_s, limit)
         except _Damaged as error:
             self._leave_out("event", 0, error)
             return []

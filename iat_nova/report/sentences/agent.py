@@ -98,6 +98,7 @@ SENTENCES: Mapping[str, str] = {
     "hold-ended": "no longer held: {name}",
     "hold-until": "until {until_s:moment}",
     "hold-until-release": "until `iat-nova release`",
+    "pause-until-resume": "until `iat-nova resume`",
     "hold-by": "{terms:also} by {by}",
     "hold-because": "{terms:also}: {reason}",
     "hold-unreadable": "{error:also}",
@@ -161,7 +162,10 @@ SENTENCES: Mapping[str, str] = {
     "not-handed-over": "not handed over to the next agent: {error:also}",
     "adopted": "adopted: masks and decisions of the last agent (version {version}), which it left "
     "{age_s:.1f} s ago",
+    "agent-started": "agent started: version {version}, process {pid}",
     "agent-stopped": "agent stopped",
+    "decisions-paused": "paused {terms:also}: present masks stay",
+    "decisions-resumed": "no longer paused",
     # the history
     "history-older": "the history was of an earlier version; it is kept at {path}, and a new "
     "history is begun",

@@ -89,19 +89,22 @@ class JournalTest(unittest.TestCase):
         self.assertAlmostEqual(0.5, latest.shown["db"], places=2)
         self.assertEqual(Outlook.NO_PROMISE, latest.outlook)
 
-    def test_one_line_a_decision_and_none_while_stable(self) -> None:
-        """The first layout is news; the same sample again is not."""
+    def test_one_line_a_decision_and_one_for_each_reason_for_none(self) -> None:
+        """The first layout is news, and so is why nothing follows; the same reason again is not."""
         self.journal.inventory(FACTS, {0: INVENTORY}, ())
         with self.assertLogs("iat_nova", "INFO") as log:
             state = self.step(1)
         self.assertEqual(1, len(log.output))
         self.assertIn("web", log.output[0])
-        state = self.step(2, state)
+        with self.assertLogs("iat_nova", "INFO") as log:
+            for number in (2, 3, 4, 5):
+                state = self.step(number, state)
+        self.assertRegex(log.output[-1], "#3: Low Keep: no change counts: the largest is .* 3.0%")
         with self.assertNoLogs("iat_nova", "INFO"):
-            state = self.step(3, state)
+            state = self.step(6, state)
         with self.assertLogs("iat_nova", "DEBUG") as log:
-            self.step(3, state)
-        self.assertRegex("\n".join(log.output), r"^DEBUG:iat_nova:domain 0 #4: [^\n]*$")
+            self.step(7, state)
+        self.assertRegex("\n".join(log.output), r"^DEBUG:iat_nova:domain 0 #7: [^\n]*$")
         recorded = self.read(lambda r: r.latest(0)).iteration
         self.assertEqual({"u/1": 3, "ddio": 0x600}, recorded.effective)
         self.assertEqual({"read": 9.0}, recorded.timings_us)

@@ -23,11 +23,11 @@ import yaml
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
-from iat_nova.cmd.explain import _in_force, moment
+from iat_nova.cmd.explain import moment
 from iat_nova.conf import LOCK
 from iat_nova.model import Hold, WayRequest, message, verbatim
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import escape
+from iat_nova.report import escape, moments
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.records import Iteration
 from iat_nova.store.replay import Replay
@@ -274,7 +274,7 @@ class TestExplain(CliCase):
         ):
             found = [state_only, other]
             reader = mock.Mock(decisions=mock.Mock(return_value=found))
-            self.assertIs(found[expected], _in_force(reader, 0.0, None, False))
+            self.assertIs(found[expected], moments.in_force(reader, 0.0, None))
 
     def test_json(self):
         """For programs the whole decision is there."""

@@ -17,10 +17,11 @@ class TestWords(unittest.TestCase):
         self.settings = stories.status().settings
 
     def test_line(self):
-        """The log's line has number, transition, steps and what moved, but no holds."""
+        """The log's line has number, transition with its meaning, all steps and what moved."""
         self.assertEqual(
-            "domain 0 #4: Low Keep -> I/O Demand (1); "
-            "grow ddio 2 -> 3 ways: misses 4.2 M/s above 1 M/s; moved: ddio",
+            "domain 0 #4: Low Keep -> I/O Demand (1): misses high: I/O presses the LLC; "
+            "grow ddio 2 -> 3 ways: misses 4.2 M/s above 1 M/s; "
+            "hold pc1: no idle way; moved: ddio",
             words.line(self.iteration, self.inventory),
         )
 
@@ -188,9 +189,13 @@ class TestWords(unittest.TestCase):
 
     def test_a_tenants_name_in_a_reason(self):
         """Reasons show names instead of ids."""
-        step = Step(Action.UNDO, "ddio", message("would-lose", tenant=stories.BE))
+        step = Step(
+            Action.UNDO, "ddio", message("would-lose", tenant=stories.BE, loss=0.071, limit=0.05)
+        )
         names = words.Names(stories.inventory("be1"))
-        self.assertEqual("undo ddio: be1 would lose too much", words.step_words(step, names))
+        self.assertEqual(
+            "undo ddio: be1 lost 7.1% of its speed, more than 5%", words.step_words(step, names)
+        )
 
     def test_lent_ways(self):
         """The page tells what is the host's own, and what it has for the time being."""

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in force at a moment: by which decision, or that no agent ran."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Iterable
+from typing import Any
+
+from iat_nova.model import DomainInventory, Message
+from iat_nova.report import escape, sentences, times, words
+from iat_nova.store.heartbeat import AgentNow
+from iat_nova.store.reader import HistoryReader, Recorded
+from iat_nova.store.records import Event
+
+EVENTS = 1000  # after an iteration, that are searched for the agent's end
+LATEST = 50  # decisions that are searched for the last change of ways
+UNWRITTEN_S = 10.0  # iterations of so long a time may be missing after a kill (see `store.writer`)
+
+
+class Loop(enum.StrEnum):
+    """The state of the agent's loop at a moment."""
+
+    RUNNING = "running"
+    PAUSED = "paused"  # by an operator: the masks stay, nothing is decided
+    STOPPED = "stopped"  # in order
+    HANDED_OVER = "handed over"  # the masks stay for the next agent
+    UNCLEAN = "unclean"  # killed, or lost with the host: the end is not recorded
+
+    @property
+    def ran(self) -> bool:
+        """Whether an agent ran."""
+        return self in (Loop.RUNNING, Loop.PAUSED)
+
+
+_TURNS = {
+    "agent-started": Loop.RUNNING,
+    "decisions-paused": Loop.PAUSED,
+    "decisions-resumed": Loop.RUNNING,
+    "agent-stopped": Loop.STOPPED,
+    "handed-over": Loop.HANDED_OVER,
+}
+"""The state of the loop after an event, by code of the event."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Moment:
+    """A cache domain at a moment (wall clock).
+
+    `last`: the last iteration up to the moment. `decision`: the last decision that changed ways,
+    else the last with an effect, else `last`. `since`: the event that began the state of the loop,
+    or None. `restored`: the original settings were restored after `last`. `inventory`: the tenants
+    of `last`.
+    """
+
+    wall_s: float
+    last: Recorded
+    decision: Recorded
+    loop: Loop
+    since: Event | None
+    restored: bool
+    inventory: DomainInventory | None
+
+
+def at(
+    reader: HistoryReader, wall_s: float, domain: int | None, agent: AgentNow, *, exact: bool
+) -> Moment | None:
+    """Return what the history says of a moment; None before its first iteration.
+
+    `exact`: the last iteration counts as the decision, even if it did nothing.
+    """
+    decision = None if exact else in_force(reader, wall_s, domain)
+    last = reader.at(wall_s, domain if decision is None else decision.iteration.domain)
+    if last is None:
+        return None
+    begin_s = last.iteration.wall_s
+    events = reader.events(EVENTS, begin_s, wall_s)
+    loop, since = _loop(reversed(events))
+    if since is None and _lost(reader, last, wall_s, agent):
+        loop = Loop.UNCLEAN
+    picture = reader.inventory(last.iteration.inventory_id)
+    return Moment(
+        wall_s,
+        last,
+        decision or last,
+        loop,
+        since,
+        any(event.message.code == "restored" for event in events),
+        picture.domains.get(last.iteration.domain) if picture else None,
+    )
+
+
+def in_force(reader: HistoryReader, wall_s: float, domain: int | None) -> Recorded | None:
+    """Return the last decision up to a moment that changed ways, else the last with an effect."""
+    decisions = reader.decisions(LATEST, domain, end_s=wall_s)
+    about_ways = (one for one in decisions if one.iteration.about_ways)
+    return next(about_ways, decisions[0] if decisions else None)
+
+
+def _loop(events: Iterable[Event]) -> tuple[Loop, Event | None]:
+    """Return the state of the loop after events, the oldest first, and the event that began it."""
+    loop, since = Loop.RUNNING, None
+    for event in events:
+        after = _TURNS.get(event.message.code)
+        # An agent that hands over stops as well.
+        if after is not None and not (after is Loop.STOPPED and loop is Loop.HANDED_OVER):
+            loop, since = after, event
+    return loop, since
+
+
+def _lost(reader: HistoryReader, last: Recorded, wall_s: float, agent: AgentNow) -> bool:
+    """Tell whether the agent ended after `last` without an event, and before the moment."""
+    if wall_s - last.iteration.wall_s <= UNWRITTEN_S:
+        return False
+    following = reader.next(last)
+    if following is None:
+        return not agent.alive
+    numbers = (last.iteration.decision.iteration, following.iteration.decision.iteration)
+    return numbers[1] <= numbers[0]
+
+
+# ------------------------------------------------------------------ words and data
+
+
+def lines(moment: Moment, *, width: int) -> list[str]:
+    """Return the state of the loop at the moment, and why nothing was done since the decision."""
+    decided, last = moment.decision.iteration, moment.last.iteration
+    ago = times.duration(max(0.0, moment.wall_s - decided.wall_s))
+    when = times.moment(moment.wall_s)
+    number = f"#{decided.decision.iteration}"
+    if not moment.loop.ran:
+        text = f"no agent ran: {_end(moment)}. The last decision, {number}, was {ago} before"
+    elif moment.loop is Loop.PAUSED:
+        text = f"{_sentence(moment.since)}. The last decision, {number}, was {ago} before"
+    elif moment.last.row == moment.decision.row:
+        text = f"decision {number}, {ago} before, was the last"
+    else:
+        text = f"decision {number}, {ago} before, was in force"
+    found = [f"{when}  {escape.plain(text)}"]
+    if moment.loop is Loop.RUNNING and moment.last.row != moment.decision.row:
+        found.append(f"#{last.decision.iteration} did nothing: {why(moment)}")
+    return [
+        line if not number else f"           {line}"
+        for text in found
+        for number, line in enumerate(escape.wrap(text, width - 11, 12))
+    ]
+
+
+def why(moment: Moment) -> str:
+    """Return why the last iteration did nothing, in sentences."""
+    return reasons(moment.last, moment.inventory) or "its strategy gave no reason"
+
+
+def reasons(recorded: Recorded, inventory: DomainInventory | None) -> str:
+    """Return the reasons of an iteration's decision, in sentences."""
+    said: tuple[Message, ...] = recorded.iteration.decision.why
+    if inventory is None:
+        return "; ".join(escape.plain(sentences.text(one)) for one in said)
+    names = words.Names(inventory, recorded.iteration.former)
+    return "; ".join(map(names.within, said))
+
+
+def _end(moment: Moment) -> str:
+    """Return how and when the last agent ended, and what became of the masks."""
+    last_s = moment.last.iteration.wall_s
+    if moment.since is None:
+        when = times.moment(last_s)
+        return (
+            f"the agent ended without a report after {when} (killed, or the host failed); masks "
+            "stay as written until they are restored"
+        )
+    when = times.moment(moment.since.wall_s)
+    if moment.loop is Loop.HANDED_OVER:
+        return f"the agent handed over at {when}; masks stay for the next agent"
+    restored = ", original settings restored" if moment.restored else ""
+    return f"the agent stopped at {when}{restored}"
+
+
+def _sentence(event: Event | None) -> str:
+    return sentences.text(event.message) if event is not None else "paused"
+
+
+def record(moment: Moment) -> dict[str, Any]:
+    """Return the moment as plain values."""
+    last = moment.last.iteration
+    return {
+        "wall_s": moment.wall_s,
+        "agent": moment.loop.value,
+        "since_s": moment.since.wall_s if moment.since is not None else None,
+        "restored": moment.restored,
+        "decided_s_ago": max(0.0, moment.wall_s - moment.decision.iteration.wall_s),
+        "last_iteration": last.decision.iteration,
+        "last_wall_s": last.wall_s,
+        "why": reasons(moment.last, moment.inventory),
+    }

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ways in force at a moment, or that no agent ran: gaps of every kind."""
+
+import dataclasses
+import pathlib
+import shutil
+import tempfile
+import unittest
+
+from iat_nova.model import Pause, message
+from iat_nova.policy import holds
+from iat_nova.report import moments
+from iat_nova.report.moments import Loop, Moment
+from iat_nova.store.heartbeat import AgentNow, State
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.writer import History
+from tests.unit import stories
+from tests.unit.stories import NIGHT
+
+ALIVE, GONE = AgentNow(State.RUNNING, 1), AgentNow(State.UNCLEAN)
+QUIET = message("no-tenant-awake")
+
+
+class MomentCase(unittest.TestCase):
+    """A history that a test writes second by second; a run of the agent begins with #1."""
+
+    def setUp(self) -> None:
+        folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-nova-"))
+        self.addCleanup(shutil.rmtree, folder)
+        self.path = folder / "history.sqlite"
+        self.clock = stories.SetClock()
+        self.history = History(self.path, max_age_s=1e9, max_bytes=1 << 23, clock=self.clock)
+        self.addCleanup(self.history.close)
+        self.history.status(stories.status())
+        self.row = self.history.inventory(NIGHT, stories.facts(), {0: stories.inventory()})
+
+    def event(self, code: str, **values: object) -> None:
+        """Record an event now."""
+        self.history.event(self.clock.wall_s, "info", message(code, **values))
+
+    def iterate(self, first: int, last: int) -> None:
+        """Record an iteration a second; each run's second iteration moves DDIO."""
+        for number in range(first, last + 1):
+            self.clock.wall_s += 1
+            made = stories.quiet(number, self.clock.wall_s, inventory_id=self.row)
+            if number == 2:
+                made = stories.burst(number, self.clock.wall_s, inventory_id=self.row)
+            else:
+                decision = dataclasses.replace(made.decision, why=(QUIET,))
+                made = dataclasses.replace(made, decision=decision)
+            self.history.record(made)
+
+    def at(self, second: float, agent: AgentNow = ALIVE, *, exact: bool = False) -> Moment:
+        """Return the moment so many seconds after the begin."""
+        self.assertTrue(self.history.flush(), self.history.problem)
+        with HistoryReader(self.path) as reader:
+            found = moments.at(reader, NIGHT + second, None, agent, exact=exact)
+        assert found is not None
+        return found
+
+    def said(self, second: float, agent: AgentNow = ALIVE) -> str:
+        """Return the lines of a moment as one text."""
+        return " ".join(" ".join(moments.lines(self.at(second, agent), width=80)).split())
+
+
+class MomentTest(MomentCase):
+    def test_a_decision_in_force(self) -> None:
+        """Which one, how long before, and why nothing was done since."""
+        self.iterate(1, 30)
+        found = self.at(20.5)
+        self.assertEqual(
+            (Loop.RUNNING, 2), (found.loop, found.decision.iteration.decision.iteration)
+        )
+        said = self.said(20.5)
+        self.assertIn("decision #2, 18 s before, was in force", said)
+        self.assertIn("#20 did nothing: no tenant is awake", said)
+        self.assertEqual(20, self.at(20.5, exact=True).decision.iteration.decision.iteration)
+        self.assertEqual("no tenant is awake", moments.record(found)["why"])
+
+    def test_after_an_orderly_end(self) -> None:
+        """No agent ran; the settings were restored; the last decision is told as such."""
+        self.iterate(1, 30)
+        self.event("restored", parts=("masks",))
+        self.event("agent-stopped")
+        found = self.at(600, AgentNow(State.STOPPED))
+        self.assertEqual((Loop.STOPPED, False, True), (found.loop, found.loop.ran, found.restored))
+        said = self.said(600)
+        self.assertIn("no agent ran: the agent stopped at", said)
+        self.assertIn("original settings restored. The last decision, #2, was 9 min 58 s", said)
+
+    def test_between_two_runs(self) -> None:
+        """Also though another agent runs later, and at the very moments of begin and end."""
+        self.iterate(1, 30)
+        self.event("agent-stopped")
+        self.clock.wall_s += 100
+        self.event("agent-started", version="1", pid=2)
+        self.iterate(1, 10)
+        for second, loop in ((29.5, Loop.RUNNING), (60, Loop.STOPPED), (131, Loop.RUNNING)):
+            self.assertIs(loop, self.at(second).loop, second)
+        self.assertEqual(1, self.at(131.5, exact=True).decision.iteration.decision.iteration)
+
+    def test_after_a_kill(self) -> None:
+        """No end is recorded: another run follows, or the lock is free."""
+        self.iterate(1, 30)
+        self.assertIs(Loop.UNCLEAN, self.at(60, GONE).loop)
+        self.assertIn("killed, or the host failed", self.said(60, GONE))
+        self.assertIs(Loop.RUNNING, self.at(35, GONE).loop)  # iterations of seconds may be lost
+        self.clock.wall_s += 100
+        self.iterate(1, 10)
+        self.assertIs(Loop.UNCLEAN, self.at(60).loop)
+        self.assertIs(Loop.RUNNING, self.at(135).loop)
+
+    def test_an_agent_that_decides_nothing_for_long(self) -> None:
+        """It runs: the lock is held, or the same run goes on after the gap."""
+        self.iterate(1, 30)
+        self.assertIs(Loop.RUNNING, self.at(300, ALIVE).loop)
+        self.clock.wall_s += 300
+        self.iterate(31, 40)
+        self.assertIs(Loop.RUNNING, self.at(200).loop)
+
+    def test_a_pause(self) -> None:
+        """Nothing is decided then, by whom and why; after the pause an agent decides again."""
+        self.iterate(1, 10)
+        pause = Pause(NIGHT, reason="firmware", by="eve")
+        self.history.event(self.clock.wall_s, "info", holds.paused(pause))
+        self.clock.wall_s += 60
+        self.event("decisions-resumed")
+        self.iterate(11, 20)
+        self.assertTrue(self.at(40).loop.ran)
+        said = self.said(40)
+        self.assertIn("paused until `iat-nova resume` by eve: firmware: present masks stay", said)
+        self.assertIs(Loop.RUNNING, self.at(75).loop)
+
+    def test_a_hand_over(self) -> None:
+        """Masks stay although no agent runs for a while; the numbers go on."""
+        self.iterate(1, 10)
+        self.event("handed-over")
+        self.event("agent-stopped")
+        self.clock.wall_s += 30
+        self.event("agent-started", version="2", pid=2)
+        self.iterate(11, 20)
+        self.assertIs(Loop.HANDED_OVER, self.at(25).loop)
+        self.assertIn("masks stay for the next agent", self.said(25))
+        self.assertIs(Loop.RUNNING, self.at(45).loop)
