@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Set
 
 from iat_nova.model import DomainInventory, Message, Parameters, message
@@ -53,8 +52,9 @@ def why_none(
         most = parameters.mask_changes_per_minute
         return (message("moved-often", times=len(state.changes_at_s), most=most),)
     judged = _judged(state, inventory, parameters, without)
-    against = [one for _, one in itertools.islice(judged, REASONS) if one is not None]
-    return tuple(against) or (message("no-move"),)
+    first = zip(range(REASONS), judged, strict=False)
+    against = tuple(one for _, (_, one) in first if one is not None)
+    return against or (message("no-move"),)
 
 
 def _too_often(state: State, parameters: Parameters) -> bool:
