@@ -17,6 +17,7 @@ from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import DomainInventory, Layout
 from iat_nova.report import escape as terminal
 from iat_nova.report import times, waymap
+from iat_nova.report.stretches import Stretch
 
 WIDTH, LEFT, RIGHT = 1000.0, 64.0, 12.0  # in the drawing's own units
 LETTER_PX = 8.0  # of a bold 12 px name, in the widest of usual fonts (DejaVu Sans)
@@ -110,6 +111,18 @@ def state_strip(axis: Axis, spans: Sequence[Span], styles: dict[str, str]) -> Ma
             style = f"on-{styles.get(str(state), '')}"
             parts.append(_label((begin + end) / 2, 16, str(state), "middle", style))
     return _svg(parts, axis, 24, "States of the machine", ticks=False)
+
+
+def quiet_strip(axis: Axis, stretches: Iterable[Stretch]) -> Markup:
+    """Draw the stretches without a decision; a title gives the reason of each."""
+    parts: list[Markup] = [_label(LEFT - 8, 12, "quiet", "end")]
+    for one in stretches:
+        begin, end = axis.x(one.begin_s), axis.x(one.end_s)
+        style = "quiet" if one.decided else "gap"
+        words = f"{_clock(one.begin_s)} to {_clock(one.end_s)}: {one.text}"
+        style += " busy" if one.busy else ""
+        parts.append(_box(begin, 1, max(end - begin, 0.8), 14, style, words))
+    return _svg(parts, axis, 16, "Stretches without a decision", ticks=False)
 
 
 def curves(

@@ -12,8 +12,10 @@ from typing import Any
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory, Rates
-from iat_nova.report import charts, escape, page, sentences, times, view, words
+from iat_nova.report import charts, escape, page, sentences, stretches, times, view, words
 from iat_nova.report.charts import Axis, Curve, Span
+from iat_nova.report.gains import Gain, gains
+from iat_nova.report.stretches import Stretch
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
 
@@ -42,6 +44,7 @@ class _Story:
     spans: tuple[Span, ...]
     counts: tuple[int, int]  # iterations, decisions
     gap_s: float  # a longer time without an iteration is a gap
+    quiet: tuple[Stretch, ...]  # oldest first
 
 
 def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
@@ -116,16 +119,18 @@ def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) ->
     stride_s = (end_s - begin_s) / max(len(samples) - 1, 1)
     gap_s = max(GAP_INTERVALS * interval_s, 4 * stride_s)
     turns = [samples[0], *(recorded.iteration for recorded in reversed(decisions))]
-    latest = known[max(known)]
+    latest, gaps = known[max(known)], _gaps(samples, gap_s)
+    quiet = stretches.quiet(reader, domain, decisions[::-1], gaps, known, end_s)
     return _Story(
         domain,
         latest,
         tuple(known[number] for number in sorted(known)),
         samples,
         tuple(decisions),
-        _spans(turns, known, _gaps(samples, gap_s), end_s),
+        _spans(turns, known, gaps, end_s),
         reader.count(domain, begin_s, end_s),
         gap_s,
+        tuple(quiet),
     )
 
 
@@ -172,17 +177,16 @@ def _section(
 ) -> dict[str, Any]:
     """Return one domain's values for the template; `phases` are declared by the strategy."""
     colours = charts.hues(story.inventories)
-    limit = (low_per_s, "THRESHOLD_MISS_LOW") if low_per_s else None
+    limit = (low_per_s, f"busy above {figures.rate(low_per_s)}") if low_per_s else None
     iterations, did = story.counts
-    ddio_counts = [span.layout.ddio.count for span in story.spans]
+    speeds = gains(story.samples, story.inventory)
     return {
         "id": story.domain,
-        "cache_ways": story.inventory.domain.ways,
         "iterations": iterations,
         "decisions": did,
-        "transitions": sum(1 for one in story.decisions if one.iteration.decision.rule is not None),
-        "moves": sum(1 for one in story.decisions if one.iteration.decision.moved),
-        "ddio": f"{min(ddio_counts)} to {max(ddio_counts)}" if ddio_counts else "-",
+        "tiles": [*_speed_tiles(speeds, story), *_ddio_tiles(story), _quiet_tile(story, axis)],
+        "speeds": [_speed_row(one, story.inventory, colours) for one in speeds],
+        "quiet": charts.quiet_strip(axis, story.quiet),
         "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
         "states": charts.state_strip(axis, story.spans, _state_styles(phases, story.spans)),
         "misses": charts.curves(
@@ -205,12 +209,89 @@ def _section(
             for tenant in story.inventory.tenants
         ],
         "rate_columns": [title for title, _, _ in _columns(story)],
-        "table": [
-            _decision(one.iteration, known)
-            for one in story.decisions[:DECISIONS]
-            for known in [_inventory_at(story, one.iteration)]
-        ],
+        "table": _table(story),
         "not_shown": max(0, did - DECISIONS),
+    }
+
+
+def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]:
+    """Return value and caption of the largest gain, the largest loss and the worst moment."""
+    if not speeds:
+        return []
+    names = story.inventory.names
+    most, least = max(speeds, key=lambda one: one.change), min(speeds, key=lambda one: one.change)
+    worst = min(speeds, key=lambda one: one.worst)
+    found = [(f"{worst.worst:.0%}", f"worst: {names[worst.tenant]} of its best speed, "
+              f"{times.moment(worst.lowest_s)}")]  # fmt: skip
+    if least.change < 0:
+        found.insert(0, (f"{least.change:+.1%}", f"lost most: {names[least.tenant]}"))
+    if most.change > 0:
+        found.insert(0, (f"{most.change:+.1%}", f"gained most: {names[most.tenant]}"))
+    return found
+
+
+def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:
+    """Return value and caption of DDIO's ways, and of its highest misses, with their moments."""
+    found = []
+    if story.spans:
+        counts = [span.layout.ddio.count for span in story.spans]
+        peak = next(one for one in story.spans if one.layout.ddio.count == max(counts))
+        caption = f"DDIO's ways of {story.inventory.domain.ways}"
+        if min(counts) != max(counts):
+            caption += f", most at {times.moment(peak.begin_s)}"
+        ways = f"{min(counts)} to {max(counts)}" if min(counts) != max(counts) else str(counts[0])
+        found.append((ways, caption))
+    misses = [
+        (rate, one.wall_s)
+        for one in story.samples
+        if (rate := one.sample.ddio_misses_per_s) is not None
+    ]
+    if misses:
+        rate, wall_s = max(misses)
+        found.append((figures.rate(rate), f"most DDIO misses, at {times.moment(wall_s)}"))
+    return found
+
+
+def _quiet_tile(story: _Story, axis: Axis) -> tuple[str, str]:
+    """Return the share of the period in stretches without a decision."""
+    quiet_s = sum(one.end_s - one.begin_s for one in story.quiet if one.decided)
+    share = quiet_s / (axis.end_s - axis.begin_s) if axis.end_s > axis.begin_s else 0.0
+    return f"{share:.0%}", f"of the time nothing was done for {stretches.LEAST_S:.0f} s or longer"
+
+
+def _speed_row(one: Gain, inventory: DomainInventory, colours: dict[str, str]) -> dict[str, Any]:
+    return {
+        "name": inventory.names[one.tenant],
+        "style": colours[one.tenant],
+        "priority": str(one.priority),
+        "first": f"{one.first:.2f}",
+        "last": f"{one.last:.2f}",
+        "change": f"{one.change:+.1%}",
+        "worst": f"{one.worst:.0%}",
+        "worst_at": times.moment(one.lowest_s),
+    }
+
+
+def _table(story: _Story) -> list[dict[str, Any]]:
+    """Return the rows of the decisions and of the stretches without one, newest first."""
+    rows = [
+        (one.iteration.wall_s, _decision(one.iteration, _inventory_at(story, one.iteration)))
+        for one in story.decisions[:DECISIONS]
+    ]
+    oldest_s = rows[-1][0] if len(story.decisions) > DECISIONS else float("-inf")
+    rows += [
+        (one.begin_s + 1e-3, _stretch_row(one)) for one in story.quiet if one.begin_s >= oldest_s
+    ]
+    return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
+
+
+def _stretch_row(one: Stretch) -> dict[str, Any]:
+    return {
+        "when": times.moment(one.begin_s),
+        "quiet": f"{'nothing done' if one.decided else 'no iterations'} for "
+        f"{times.duration(one.end_s - one.begin_s)}",
+        "busy": one.busy,
+        "text": one.text,
     }
 
 
@@ -273,9 +354,11 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
     names = {DDIO: "DDIO", **iteration.former, **inventory.names}
     within = words.Names(inventory, iteration.former).within
     return {
+        "quiet": "",
         "when": times.moment(iteration.wall_s),
         "number": decision.iteration,
         "state": words.state_change(decision, "→"),
+        "why": [within(one) for one in decision.why],
         "steps": [
             {
                 "action": str(step.action),

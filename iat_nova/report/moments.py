@@ -147,6 +147,13 @@ def lines(moment: Moment, *, width: int) -> list[str]:
     ]
 
 
+def cause(moment: Moment) -> str | None:
+    """Return why nothing was decided at the moment: no agent, or a pause; else None."""
+    if not moment.loop.ran:
+        return escape.plain(f"no agent ran: {_end(moment)}")
+    return escape.plain(_sentence(moment.since)) if moment.loop is Loop.PAUSED else None
+
+
 def why(moment: Moment) -> str:
     """Return why the last iteration did nothing, in sentences."""
     return reasons(moment.last, moment.inventory) or "its strategy gave no reason"

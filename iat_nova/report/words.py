@@ -11,6 +11,7 @@ from iat_nova.common import amounts as figures
 from iat_nova.model import (
     DDIO,
     UNLIMITED,
+    Action,
     Change,
     Decision,
     DomainInventory,
@@ -49,14 +50,17 @@ def line(iteration: Iteration, inventory: DomainInventory) -> str:
 def deeds(iteration: Iteration, inventory: DomainInventory, *, why: bool = False) -> str:
     """Return a decision's actions in one line: phase, steps, moved tenants, bandwidth limits.
 
-    With `why`, also the reasons for the phase or for doing nothing.
+    Rejected changes, and reasons of the phase or for doing nothing, are left out beside actions
+    unless `why` is true.
     """
     decision = iteration.decision
     names = Names(inventory, iteration.former)
     state = state_change(decision)
     if decision.why and (why or not decision.steps):
         state += f": {'; '.join(map(names.within, decision.why))}"
-    parts = [state, *(step_words(step, names) for step in decision.steps)]
+    acted = [step for step in decision.steps if step.action != Action.HOLD]
+    parts = [state]
+    parts += [step_words(one, names) for one in (decision.steps if why or not acted else acted)]
     if decision.moved:
         parts.append(f"moved: {', '.join(map(names, decision.moved))}")
     parts += limits(iteration, inventory, names)

@@ -501,7 +501,7 @@ class TestReport(StoryCase):
         text = " ".join(checker.text)
         for part in (
             "Low Keep → I/O Demand (1)",
-            "THRESHOLD_MISS_LOW",
+            "busy above 1.0 M/s",
             "vswitch: ways 0..1",
             "2 to 5",
             "no extra specs",

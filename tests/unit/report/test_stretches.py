@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report tells why nothing was done, when no agent ran, and which tenant gained or lost."""
+
+import dataclasses
+import unittest
+
+from iat_nova.model import Rates
+from iat_nova.report import html as report
+from iat_nova.report.gains import gains
+from iat_nova.store.reader import HistoryReader
+from tests.unit import stories
+from tests.unit.report.test_moments import MomentCase
+
+
+class StretchTest(MomentCase):
+    def page(self) -> str:
+        """Return the report."""
+        self.assertTrue(self.history.flush(), self.history.problem)
+        with HistoryReader(self.path) as reader:
+            return " ".join(report.write(reader).split())
+
+    def test_a_stretch_without_a_decision_has_its_reason(self) -> None:
+        """As a row among the decisions, newest first, and in the strip above the ways."""
+        self.iterate(1, 40)
+        page = self.page()
+        row = page.index("nothing done for 38 s")
+        self.assertLess(row, page.index('<td class="num inline">2</td>'))
+        self.assertIn("no tenant is awake", page[row : row + 300])
+        self.assertIn('<rect class="quiet"', page)
+        self.assertIn("<b>97%</b>", page)
+
+    def test_a_gap_has_its_cause(self) -> None:
+        """Nothing is called quiet while no agent ran."""
+        self.iterate(1, 30)
+        self.event("agent-stopped")
+        self.clock.wall_s += 600
+        self.event("agent-started", version="1", pid=1)
+        self.iterate(1, 30)
+        page = self.page()
+        row = page.index("no iterations for 10 min 1 s")
+        self.assertIn("no agent ran: the agent stopped at", page[row : row + 300])
+        self.assertIn("nothing done for 28 s", page)
+        self.assertNotIn("nothing done for 10 min", page)
+
+
+class GainTest(unittest.TestCase):
+    def test_who_gained_and_the_worst_moment(self) -> None:
+        """Instructions per cycle without I/O; with I/O the share of cycles that do not wait."""
+        samples = []
+        for second in range(100):
+            made = stories.quiet(second, stories.NIGHT + second)
+            part = 0.5 if 50 <= second < 60 else 1.2 if second >= 60 else 1.0
+            be = Rates(part * 2e9, 4e9, 3e6, 1e5)
+            pc = Rates(2e9, 4e9, 3e6, 4e6 if second < 60 else 0.0)
+            rates = {**made.sample.tenants, stories.BE: be, stories.PC: pc}
+            sample = dataclasses.replace(made.sample, tenants=rates)
+            samples.append(dataclasses.replace(made, sample=sample))
+        found = {one.tenant: one for one in gains(samples, stories.inventory())}
+        self.assertAlmostEqual(0.2, found[stories.BE].change)
+        self.assertAlmostEqual(0.5 / 1.2, found[stories.BE].worst)
+        self.assertTrue(50 <= found[stories.BE].lowest_s - stories.NIGHT < 60)
+        self.assertAlmostEqual(0.9, found[stories.PC].first)
+        self.assertAlmostEqual(1 / 0.9 - 1, found[stories.PC].change)
+        self.assertAlmostEqual(0.0, found["stack"].change)
