@@ -25,7 +25,7 @@ class Loop(enum.StrEnum):
     RUNNING = "running"
     PAUSED = "paused"  # by an operator: the masks stay, nothing is decided
     STOPPED = "stopped"  # in order
-    HANDED_OVER = "handed over"  # the masks stay for the next agent
+    HANDED_OVER = "handed over"  # the masks are kept for the next agent
     UNCLEAN = "unclean"  # killed, or lost with the host: the end is not recorded
 
     @property
@@ -172,14 +172,13 @@ def _end(moment: Moment) -> str:
     """Return how and when the last agent ended, and what became of the masks."""
     last_s = moment.last.iteration.wall_s
     if moment.since is None:
-        when = times.moment(last_s)
         return (
-            f"the agent ended without a report after {when} (killed, or the host failed); masks "
-            "stay as written until they are restored"
+            f"unclean shutdown after {times.moment(last_s)} (the agent was killed, or the host "
+            "failed); masks are kept as written until they are restored"
         )
     when = times.moment(moment.since.wall_s)
     if moment.loop is Loop.HANDED_OVER:
-        return f"the agent handed over at {when}; masks stay for the next agent"
+        return f"the agent handed over at {when}; masks are kept for the next agent"
     restored = ", original settings restored" if moment.restored else ""
     return f"the agent stopped at {when}{restored}"
 

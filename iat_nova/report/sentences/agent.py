@@ -164,7 +164,7 @@ SENTENCES: Mapping[str, str] = {
     "{age_s:.1f} s ago",
     "agent-started": "agent started: version {version}, process {pid}",
     "agent-stopped": "agent stopped",
-    "decisions-paused": "paused {terms:also}: present masks stay",
+    "decisions-paused": "paused {terms:also}: keeping present masks",
     "decisions-resumed": "no longer paused",
     # the history
     "history-older": "the history was of an earlier version; it is kept at {path}, and a new "

@@ -115,7 +115,7 @@ def guarded(
 
 
 def unchanged(memory: Memory, labels: Iterable[Label], now: Reading) -> tuple[Message, ...]:
-    """Return the largest change of a guarded hit rate that is no other load, and DDIO's misses."""
+    """Return the largest change of a guarded hit rate, below the limits, and DDIO's misses."""
     base = memory.stable or now
     found = max(guarded(labels, base, now), key=lambda one: abs(one[2] - one[1]), default=None)
     said = [message("a4-unguarded")]

@@ -103,7 +103,7 @@ class MomentTest(MomentCase):
         """No end is recorded: another run follows, or the lock is free."""
         self.iterate(1, 30)
         self.assertIs(Loop.UNCLEAN, self.at(60, GONE).loop)
-        self.assertIn("killed, or the host failed", self.said(60, GONE))
+        self.assertIn("unclean shutdown after", self.said(60, GONE))
         self.assertIs(Loop.RUNNING, self.at(35, GONE).loop)  # iterations of seconds may be lost
         self.clock.wall_s += 100
         self.iterate(1, 10)
@@ -128,7 +128,7 @@ class MomentTest(MomentCase):
         self.iterate(11, 20)
         self.assertTrue(self.at(40).loop.ran)
         said = self.said(40)
-        self.assertIn("paused until `iat-nova resume` by eve: firmware: present masks stay", said)
+        self.assertIn("paused until `iat-nova resume` by eve: firmware: keeping present masks", said)
         self.assertIs(Loop.RUNNING, self.at(75).loop)
 
     def test_a_hand_over(self) -> None:
@@ -140,5 +140,5 @@ class MomentTest(MomentCase):
         self.event("agent-started", version="2", pid=2)
         self.iterate(11, 20)
         self.assertIs(Loop.HANDED_OVER, self.at(25).loop)
-        self.assertIn("masks stay for the next agent", self.said(25))
+        self.assertIn("masks are kept for the next agent", self.said(25))
         self.assertIs(Loop.RUNNING, self.at(45).loop)
