@@ -137,14 +137,11 @@ def lines(moment: Moment, *, width: int) -> list[str]:
         text = f"decision {number}, {ago} before, was the last"
     else:
         text = f"decision {number}, {ago} before, was in force"
-    found = [f"{when}  {escape.plain(text)}"]
+    found = [f"{when}: {escape.plain(text)}"]
     if moment.loop is Loop.RUNNING and moment.last.row != moment.decision.row:
         found.append(f"#{last.decision.iteration} did nothing: {why(moment)}")
-    return [
-        line if not number else f"           {line}"
-        for text in found
-        for number, line in enumerate(escape.wrap(text, width - 11, 12))
-    ]
+    wrapped = [line for text in found for line in escape.wrap(text, width - 11, 12)]
+    return [f"{'' if number else 'Moment':<11}{line}" for number, line in enumerate(wrapped)]
 
 
 def cause(moment: Moment) -> str | None:

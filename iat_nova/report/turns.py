@@ -48,7 +48,7 @@ class Turns:
 
     def __init__(self, reader: HistoryReader) -> None:
         self._reader = reader
-        self._known: dict[int, DomainInventory | None] = {}
+        self._known: dict[tuple[int, int], DomainInventory | None] = {}  # by row and domain
 
     def of(self, recorded: Recorded) -> list[Turn]:
         """Return one row per action of a recorded decision, in the order of the actions.
@@ -60,11 +60,11 @@ class Turns:
         return [] if inventory is None else list(_turns(recorded.row, iteration, inventory))
 
     def _inventory(self, iteration: Iteration) -> DomainInventory | None:
-        number = iteration.inventory_id
-        if number not in self._known:
-            found = self._reader.inventory(number)
-            self._known[number] = found.domains.get(iteration.domain) if found else None
-        return self._known[number]
+        key = (iteration.inventory_id, iteration.domain)
+        if key not in self._known:
+            found = self._reader.inventory(iteration.inventory_id)
+            self._known[key] = found.domains.get(iteration.domain) if found else None
+        return self._known[key]
 
 
 def concerns(subject: Subject, turn: Turn) -> bool:

@@ -46,6 +46,7 @@ SENTENCES: Mapping[str, str] = {
     "ones lack",
     "tenants-changed": "tenants came or changed",
     "would-lose": "{tenant:name} lost {loss:share1} of its speed, more than {limit:share}",
+    "gained-too-little": "{cause:also} in {samples} samples, kept above {limit:gain1}",
     "trial-goes-on": "{move:also}: {cause:also} after sample {number} of {samples}; kept at once "
     "above {kept_above:gain1}, undone at once below {undone_below:gain1}",
     # at rest in pollute-buffer

@@ -246,7 +246,7 @@ class PolluteBuffer:
     def _undo(self, state: State, now: Now, seen: trial.Shown) -> Outcome:
         """Return to the former plan, bar the move for a while, and try the next move."""
         assert state.trial is not None
-        plan, what, why = state.trial.plan, state.trial.what, seen.against
+        plan, what, why = state.trial.plan, state.trial.what, _against(seen)
         undone = dataclasses.replace(
             state, failures=self._failed(state, plan, what, now.at_s, why), trial=None
         )
@@ -347,6 +347,15 @@ def _more_samples(state: State, found: moves.Promise | None) -> Message:
     return message(
         "first-samples-before", **values, move=found[1].what, promise=expected, obvious=obvious
     )
+
+
+def _against(seen: trial.Shown) -> Message:
+    """Return the reason to undo a trial: a tenant's loss, a loss together, or too little gain."""
+    if seen.suffers is not None:
+        return seen.suffers.message
+    if seen.gain <= FAILS_AT_ONCE:
+        return seen.result
+    return message("gained-too-little", cause=seen.result, limit=PAYS, samples=seen.counted)
 
 
 def _undecided(what: Message, seen: trial.Shown) -> Message:

@@ -24,6 +24,11 @@ class Loss(NamedTuple):
     share: float
     limit: float
 
+    @property
+    def message(self) -> Message:
+        """The loss as a reason to undo the move."""
+        return message("would-lose", tenant=self.tenant, loss=self.share, limit=self.limit)
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
@@ -43,14 +48,6 @@ class Shown:
     other: str | None
     suffers: Loss | None
     most: tuple[str, float] | None
-
-    @property
-    def against(self) -> Message:
-        """The reason to undo the move."""
-        if self.suffers is not None:
-            tenant, share, limit = self.suffers
-            return message("would-lose", tenant=tenant, loss=share, limit=limit)
-        return self.result
 
     @property
     def result(self) -> Message:

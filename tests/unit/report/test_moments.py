@@ -128,7 +128,9 @@ class MomentTest(MomentCase):
         self.iterate(11, 20)
         self.assertTrue(self.at(40).loop.ran)
         said = self.said(40)
-        self.assertIn("paused until `iat-nova resume` by eve: firmware: keeping present masks", said)
+        self.assertIn(
+            "paused until `iat-nova resume` by eve: firmware: keeping present masks", said
+        )
         self.assertIs(Loop.RUNNING, self.at(75).loop)
 
     def test_a_hand_over(self) -> None:

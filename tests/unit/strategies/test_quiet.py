@@ -5,8 +5,8 @@ import dataclasses
 import random
 import unittest
 
+from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import Decision, Message, Parameters
-from iat_nova.plant.formula_host import FormulaHost
 from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer.state import Phase
