@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import math
 import re
 import shutil
 import time
@@ -123,14 +124,15 @@ examples:
         """Return the requested iteration, with its tenants and settings."""
         when, domain = parsed_args.time, parsed_args.domain
         numbered = _NUMBER.fullmatch(when) if when else None
-        now_s = time.time()
-        moment_s = min(now_s, moment(when, now_s)) if when and not numbered else now_s
+        asked_s = moment(when, time.time()) if when and not numbered else math.inf
         agent = look(self.state_dir(parsed_args) / LOCK)
         with self.history(parsed_args) as reader:
             then = None
             if numbered:
                 recorded = reader.numbered(int(numbered[1]), domain)
             else:
+                _, newest_s = reader.span() or (0.0, 0.0)
+                moment_s = min(asked_s, max(time.time(), newest_s))  # the clock may have gone back
                 then = moments.at(reader, moment_s, domain, agent, exact=parsed_args.exact)
                 recorded = then.decision if then is not None else None
             if then is not None and not then.loop.ran:

@@ -99,9 +99,10 @@ def with_sentences_of(was: Decision, now: Decision) -> Decision:
     """Return a decision with recorded sentences in place of its reasons.
 
     Versions before messages had codes recorded sentences. If the record has a sentence and the
-    replay a code, the two cannot be compared. All other reasons stay as they are.
+    replay a code, the two cannot be compared. Versions before quiet iterations had reasons recorded
+    none. All other reasons stay as they are.
     """
-    why, steps = now.why, now.steps
+    why, steps = now.why if was.why else (), now.steps
     if len(was.why) == len(why):
         why = tuple(map(_sentence_of, was.why, why))
     if len(was.steps) == len(steps):

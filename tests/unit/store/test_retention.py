@@ -182,10 +182,20 @@ class TestReplay(Story):
             was, now = one.iteration.decision, Replay(reader).decide(one)
             self.assertNotEqual(was, now)
             self.assertEqual(was, with_sentences_of(was, now))
-        following = [one for one in map(reader.next, told) if one.iteration.follows]
+        following = [one for one in map(reader.next, told[:-1]) if one.iteration.follows]
         self.assertTrue(following)
         for one in following:
-            self.assertEqual(one.iteration.decision, Replay(reader).decide(one))
+            was = one.iteration.decision
+            self.assertEqual(was, with_sentences_of(was, Replay(reader).decide(one)))
+
+    def test_iterations_of_earlier_versions_without_reasons(self):
+        """Such versions gave no reason for doing nothing: a reason of today is no difference."""
+        reader = self.trimmed(200, bursts=(100,), whole_s=86400.0)
+        was = Replay(reader).decide(reader.numbered(150))
+        self.assertTrue(was.why)
+        silent = dataclasses.replace(was, why=())
+        self.assertEqual(silent, with_sentences_of(silent, was))
+        self.assertNotEqual(was, with_sentences_of(was, silent))
 
     def test_a_strategy_that_decides_otherwise_today(self):
         """A state is not built on a decision that comes out otherwise."""
