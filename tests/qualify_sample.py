@@ -20,7 +20,7 @@ def obeys(ways, size):
 def walks(misses, ways=(2, 4, 8, 11)):
     """Rows of the test of masks; `misses` gives the share from ways and the array's size."""
     return [
-        mask.Row(count, size, int(size * WAY_BYTES), share, 20.0 + 70.0 * share)
+        mask.WalkRow(count, size, int(size * WAY_BYTES), share, 20.0 + 70.0 * share)
         for size in SIZES
         for count in ways
         for share in (misses(count, size),)
@@ -31,20 +31,22 @@ def stretches(*shares, lines=10e6, ours=True, reads=lambda asked: asked):
     """Rows of the test of DDIO: shares of misses with 2 and 6 ways in turn."""
     each = lines if isinstance(lines, list) else [lines] * len(shares)
     return [
-        ddio.Row(reads((2, 6)[n % 2]), (2, 6)[n % 2], total * (1 - share), total * share, ours)
+        ddio.StretchRow(
+            reads((2, 6)[n % 2]), (2, 6)[n % 2], total * (1 - share), total * share, ours
+        )
         for n, (share, total) in enumerate(zip(shares, each, strict=True))
     ]
 
 
 def counted(*lines, clusters=1):
     """Rows of the test of slices."""
-    return [slices.Row(0, number, count, clusters) for number, count in enumerate(lines)]
+    return [slices.SliceRow(0, number, count, clusters) for number, count in enumerate(lines)]
 
 
 def streams(*rates):
     """Rows of the test of bandwidth, GB/s at 100, 50, 10 and again 100 per cent."""
     return [
-        bandwidth.Row(percent, True, rate * 1e9)
+        bandwidth.TrafficRow(percent, True, rate * 1e9)
         for percent, rate in zip((100, 50, 10, 100), rates, strict=True)
     ]
 
@@ -52,7 +54,7 @@ def streams(*rates):
 def writes():
     """Rows of the test of writes."""
     return [
-        write_time.Row(what, seconds * (1 + number % 5 / 10))
+        write_time.WriteRow(what, seconds * (1 + number % 5 / 10))
         for what, seconds in (("mask", 0.00012), ("DDIO", 0.00002))
         for number in range(20)
     ]

@@ -24,7 +24,7 @@ _STACK = "ovs-vsctl set Open_vSwitch . other_config:dpdk-extra=--mbuf-pool-ops-n
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class PoolChoice:
     """A change that would help, with its effect. `how`: the operator's action.
 
     `partial`: not everything fits even after the change.
@@ -148,7 +148,7 @@ examples:
 
     def _choices(
         self, found: Advice, parsed_args: argparse.Namespace
-    ) -> tuple[Estimate | None, list[Choice]]:
+    ) -> tuple[Estimate | None, list[PoolChoice]]:
         """Return the estimate of the present state, and helpful changes if buffers do not fit."""
         if not found.rings:
             return None, []
@@ -198,7 +198,7 @@ def _untried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> None:
 
 def _helpful(
     found: Advice, tried: Callable[[int | None, int, bool], Estimate | None]
-) -> Iterator[Choice]:
+) -> Iterator[PoolChoice]:
     """Yield changes that help everything fit, the least intrusive first.
 
     DDIO ways are offered as far as the policy lets them grow. If no other change makes everything
@@ -207,7 +207,7 @@ def _helpful(
     walked = (found.pool_bytes or 0) > found.footprint_bytes
     ways = found.ddio_ways
     if walked:
-        yield Choice(
+        yield PoolChoice(
             "a stack mempool",
             f"{_STACK} and restart ovs-vswitchd",
             found.footprint_bytes,
@@ -221,7 +221,7 @@ def _helpful(
     if found.ddio_resizable and found.ddio_ways_max > ways:
         target = more_ways or found.ddio_ways_max
         limit = "" if more_ways else "; the policy's ddio_ways_max allows no more"
-        yield Choice(
+        yield PoolChoice(
             f"{target} DDIO ways",
             f"strategy iat goes there while misses are many, the default where guests gain{limit}",
             found.footprint_bytes,
@@ -241,7 +241,7 @@ def _helpful(
             ]
         if len(ports) < len(found.rings):
             how.append("in the guests: ethtool -G (rx, tx), or the application's own options")
-        yield Choice(
+        yield PoolChoice(
             f"rings of {size}",
             f"{'; '.join(how)}; short bursts may then be dropped",
             sum(one.footprint_bytes for one in rings),
@@ -251,7 +251,7 @@ def _helpful(
         )
 
 
-def _page(found: Advice, now: Estimate | None, choices: list[Choice]) -> str:
+def _page(found: Advice, now: Estimate | None, choices: list[PoolChoice]) -> str:
     """Return the advice for one cache domain."""
     lines = [
         f"cache domain {found.domain}: DDIO has {found.ddio_ways} of {found.ways} ways, "

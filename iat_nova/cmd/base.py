@@ -27,7 +27,7 @@ from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, times
 from iat_nova.report.view import View, agent_words, gather
 from iat_nova.store.database import HistoryError, NoHistory, as_owner
-from iat_nova.store.heartbeat import State, look
+from iat_nova.store.heartbeat import AgentState, look
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import RecordError
 from iat_nova.store.requests import Holds, PauseFile
@@ -35,13 +35,13 @@ from iat_nova.store.requests import Holds, PauseFile
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING, EXIT_STARTING, EXIT_STALLED = range(6)
 
 EXITS = {
-    State.RUNNING: EXIT_OK,
-    State.STARTING: EXIT_STARTING,
-    State.STALLED: EXIT_STALLED,
-    State.STOPPING: EXIT_NOT_RUNNING,
-    State.STOPPED: EXIT_NOT_RUNNING,
-    State.FAILED: EXIT_NOT_RUNNING,
-    State.UNCLEAN: EXIT_NOT_RUNNING,
+    AgentState.RUNNING: EXIT_OK,
+    AgentState.STARTING: EXIT_STARTING,
+    AgentState.STALLED: EXIT_STALLED,
+    AgentState.STOPPING: EXIT_NOT_RUNNING,
+    AgentState.STOPPED: EXIT_NOT_RUNNING,
+    AgentState.FAILED: EXIT_NOT_RUNNING,
+    AgentState.UNCLEAN: EXIT_NOT_RUNNING,
 }
 """The exit status by the state of the agent."""
 

@@ -56,7 +56,9 @@ examples:
     formatter_default = "text"
 
     def _load_formatter_plugins(self) -> Any:
-        return add_text_format(super()._load_formatter_plugins(), self.formatter_namespace, _Text)
+        return add_text_format(
+            super()._load_formatter_plugins(), self.formatter_namespace, _Paragraphs
+        )
 
     def take_action(
         self, parsed_args: argparse.Namespace
@@ -90,7 +92,7 @@ def row(finding: Finding) -> dict[str, object]:
     }
 
 
-class _Text:
+class _Paragraphs:
     """The format for people: a paragraph a finding, as wide as the terminal."""
 
     def add_argument_group(self, parser: argparse.ArgumentParser) -> None:

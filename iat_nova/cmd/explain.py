@@ -21,7 +21,7 @@ from iat_nova.report.account import Account
 from iat_nova.report.moments import Moment
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
-from iat_nova.store.records import Iteration, RecordError, Settings
+from iat_nova.store.records import Iteration, RecordError, SettingsInForce
 
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
@@ -192,7 +192,7 @@ class _Found:
 
     iteration: Iteration
     inventory: DomainInventory
-    settings: Settings | None
+    settings: SettingsInForce | None
     moment: Moment | None
     thinned: str | None
     difference: str | None

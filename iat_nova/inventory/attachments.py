@@ -12,7 +12,7 @@ from iat_nova.model import Attachment, AttachmentKind, Message, message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Device:
+class XmlDevice:
     """An attachment as described by the XML, and the host's interface with its packet counts.
 
     `target` is None where the host sees no packets (VF, PF, vDPA). `target` is also None where
@@ -31,9 +31,9 @@ class _Unintelligible(Exception):
         self.message = said
 
 
-def parse(domain: ElementTree.Element) -> tuple[tuple[Device, ...], tuple[Message, ...]]:
+def parse(domain: ElementTree.Element) -> tuple[tuple[XmlDevice, ...], tuple[Message, ...]]:
     """Return a domain's devices, in the XML's order, and a warning for each unknown device."""
-    devices: list[Device] = []
+    devices: list[XmlDevice] = []
     warnings: list[Message] = []
     for element, read in _elements(domain):
         try:
@@ -43,7 +43,7 @@ def parse(domain: ElementTree.Element) -> tuple[tuple[Device, ...], tuple[Messag
     return tuple(devices), tuple(warnings)
 
 
-_Reader = Callable[[ElementTree.Element], Device]
+_Reader = Callable[[ElementTree.Element], XmlDevice]
 
 
 def _elements(domain: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, _Reader]]:
@@ -54,36 +54,36 @@ def _elements(domain: ElementTree.Element) -> Iterator[tuple[ElementTree.Element
             yield element, _hostdev
 
 
-def _hostdev(element: ElementTree.Element) -> Device:
+def _hostdev(element: ElementTree.Element) -> XmlDevice:
     """Read a flavor's PCI alias or a whole NIC: only sysfs distinguishes VFs, PFs and others."""
-    return Device(Attachment(AttachmentKind.PCI, _pci_address(element, message("hostdev"))))
+    return XmlDevice(Attachment(AttachmentKind.PCI, _pci_address(element, message("hostdev"))))
 
 
-def _interface(element: ElementTree.Element) -> Device:
+def _interface(element: ElementTree.Element) -> XmlDevice:
     """Read an interface of any type."""
     make = functools.partial(Attachment, mac=_mac(element), port=_port(element))
     target = _get(element, "target", "dev")
     match element.get("type", ""):
         case "hostdev":
             address = _pci_address(element, message("interface-hostdev"))
-            return Device(make(AttachmentKind.VF, address))
+            return XmlDevice(make(AttachmentKind.VF, address))
         case "direct":
             # Named by the lower device (a VF, if Nova made it): the name `macvtapN` has no meaning.
             below, mode = _required(element, "source", "dev"), _get(element, "source", "mode")
             exclusive = mode == "passthrough"
-            return Device(make(AttachmentKind.MACVTAP, below, exclusive=exclusive), target)
+            return XmlDevice(make(AttachmentKind.MACVTAP, below, exclusive=exclusive), target)
         case "vdpa":
-            return Device(make(AttachmentKind.VDPA, _required(element, "source", "dev")))
+            return XmlDevice(make(AttachmentKind.VDPA, _required(element, "source", "dev")))
         case "vhostuser":
             # Otherwise named by the socket, whose last part is the port's name in OVS.
             name = target or _required(element, "source", "path").rpartition("/")[2]
-            return Device(make(AttachmentKind.VHOST_USER, name))
+            return XmlDevice(make(AttachmentKind.VHOST_USER, name))
         case "bridge" | "ethernet" | "network" as kind:
             tap = target or _mac(element)
             if tap is None:
                 raise _Unintelligible(message("interface-without-target", type=kind))
             bridge = _get(element, "source", "bridge")  # qbr... with the hybrid plug
-            return Device(make(AttachmentKind.TAP, tap, bridge=bridge), target)
+            return XmlDevice(make(AttachmentKind.TAP, tap, bridge=bridge), target)
         case unknown:
             raise _Unintelligible(message("interface-of-unknown-type", type=unknown))
 

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import attachments, nova_metadata
-from iat_nova.inventory.attachments import Device
+from iat_nova.inventory.attachments import XmlDevice
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.model import Message, message
 from iat_nova.model.message import as_message
@@ -45,7 +45,7 @@ class Domain:
     cpuset: frozenset[int] | None = None
     emulator_cpus: frozenset[int] = frozenset()
     numa_nodes: frozenset[int] = frozenset()
-    devices: tuple[Device, ...] = ()
+    devices: tuple[XmlDevice, ...] = ()
     cachetune: bool = False
     nova: NovaMetadata | None = None
     warnings: tuple[Message, ...] = ()

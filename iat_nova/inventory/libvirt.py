@@ -21,7 +21,7 @@ from iat_nova.inventory.domain_xml import Domain
 from iat_nova.inventory.domains import Counters, LibvirtDomains, Reading
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
-from iat_nova.inventory.pinning import Placement
+from iat_nova.inventory.pinning import PinnedCpus
 from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
 from iat_nova.inventory.vcpus import VcpuWatch
 from iat_nova.model import Attachment, Guest, Message, message, verbatim
@@ -207,7 +207,7 @@ class LibvirtSource:
 def _guest(
     domain: Domain,
     specs: Mapping[str, str] | None,
-    place: Placement,
+    place: PinnedCpus,
     counters: Counters,
     warnings: tuple[Message, ...],
 ) -> Guest:

@@ -38,7 +38,7 @@ from iat_nova.model.message import as_message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Placement:
+class PinnedCpus:
     """CPUs of one guest. The sets are disjoint.
 
     `dedicated`: CPUs of one vCPU each; `floating`: CPUs over which the other vCPUs float;
@@ -57,7 +57,7 @@ def place(
     guests: Iterable[tuple[Domain, Mapping[str, str] | None]],
     cpusets: CpuSets,
     online: frozenset[int],
-) -> tuple[Placement, ...]:
+) -> tuple[PinnedCpus, ...]:
     """Return the placements of running guests, given with extra specs (None: unknown), in order."""
     drafts = [_Draft(domain, specs) for domain, specs in guests]
     users = _users_of_cpus(drafts)
@@ -143,14 +143,14 @@ class _Draft:
             self.warnings.append(message("pin-unassigned", cpu=cpu, guests=guests))
         return not others
 
-    def placement(self, online: frozenset[int], shared: frozenset[int] | None) -> Placement:
+    def placement(self, online: frozenset[int], shared: frozenset[int] | None) -> PinnedCpus:
         dedicated = frozenset(self.claims.values())
         own = dedicated | self.emulator
         allowed = self._allowed(online, shared)
         offline = own - online
         if not allowed & online:
             offline |= allowed
-        return Placement(
+        return PinnedCpus(
             dedicated=dedicated & online,
             floating=(allowed - own) & online,
             emulator=self.emulator & online,

@@ -26,7 +26,7 @@ def too_old(text: str) -> bool:
     return "polling cycles:" in text
 
 
-class Counts(NamedTuple):
+class PmdCounts(NamedTuple):
     """A thread's counts: packets taken from its queues, lost upcalls, busy and idle cycles."""
 
     packets: int
@@ -35,7 +35,7 @@ class Counts(NamedTuple):
     idle: int
 
 
-def parse(text: str) -> dict[int, Counts]:
+def parse(text: str) -> dict[int, PmdCounts]:
     """Return the counts of each PMD thread by its CPU; threads without a count are absent.
 
     A thread without any activity so far shows no cycles.
@@ -50,7 +50,7 @@ def parse(text: str) -> dict[int, Counts]:
         elif count := _COUNT.match(line):
             of[count[1]] = int(count[2])
     return {
-        cpu: Counts(*(counts[name] for name in _NAMES))
+        cpu: PmdCounts(*(counts[name] for name in _NAMES))
         for cpu, counts in found.items()
         if all(name in counts for name in _NAMES)
     }
@@ -60,7 +60,7 @@ class PmdStats:
     """Computes load and packet rates of PMD threads from successive readings of their counts."""
 
     def __init__(self) -> None:
-        self._before: dict[int, Counts] = {}
+        self._before: dict[int, PmdCounts] = {}
         self._at_s = 0.0
         self._last: tuple[PmdThread, ...] = ()
 
@@ -82,7 +82,7 @@ class PmdStats:
         return self._last
 
 
-def _thread(cpu: int, before: Counts, after: Counts, passed_s: float) -> PmdThread:
+def _thread(cpu: int, before: PmdCounts, after: PmdCounts, passed_s: float) -> PmdThread:
     packets, lost, busy, idle = (new - old for new, old in zip(after, before, strict=True))
     cycles = busy + idle
     return PmdThread(

@@ -52,7 +52,7 @@ class Trial:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialOutcome:
     """The result of a test; `wrong` has one message per difference and is empty after success."""
 
     trial: Trial
@@ -85,13 +85,13 @@ def parse(
         raise PolicyError(error.problems, source) from None
 
 
-def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[Outcome]:
+def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[TrialOutcome]:
     """Yield each test's result; `compiled` returns a host's policy or raises `PolicyError`."""
     for trial in trials:
         try:
             policy = compiled(trial.facts.host)
         except PolicyError as error:
-            yield Outcome(trial, tuple(_refused(trial, error)))
+            yield TrialOutcome(trial, tuple(_refused(trial, error)))
             continue
         found = dict(_found(trial, policy))
         wrong = [
@@ -99,7 +99,7 @@ def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[O
             for key, wanted in _wanted(trial.expect)
             if found.get(key) != wanted
         ]
-        yield Outcome(trial, tuple(wrong))
+        yield TrialOutcome(trial, tuple(wrong))
 
 
 def _schema() -> Any:

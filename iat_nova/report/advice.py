@@ -43,7 +43,7 @@ class Assumed:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rings:
+class DeviceRings:
     """The rings of one device, receive and send rings alike.
 
     `assumed`: the values come from `Assumed`.
@@ -87,7 +87,7 @@ class Advice:
     ddio_ways: int
     ddio_ways_max: int
     ddio_resizable: bool
-    rings: tuple[Rings, ...]
+    rings: tuple[DeviceRings, ...]
     pools: tuple[Mempool, ...]
     ring_that_fits: int | None
     ways_that_fit: int | None
@@ -128,7 +128,7 @@ class Estimate:
     queues_left_out: int
 
 
-Estimator = Callable[[Advice, tuple[Rings, ...], int, bool], Estimate]
+Estimator = Callable[[Advice, tuple[DeviceRings, ...], int, bool], Estimate]
 """Estimates the effect of other rings, DDIO ways, and a mempool used in turn or not."""
 
 
@@ -168,12 +168,12 @@ def advise(
     )
 
 
-def with_ring(rings: Iterable[Rings], size: int) -> tuple[Rings, ...]:
+def with_ring(rings: Iterable[DeviceRings], size: int) -> tuple[DeviceRings, ...]:
     """Return the rings, each with at most `size` descriptors."""
     return tuple(dataclasses.replace(one, descriptors=min(one.descriptors, size)) for one in rings)
 
 
-def _stack(facts: Facts, domain: CacheDomain) -> Iterable[Rings]:
+def _stack(facts: Facts, domain: CacheDomain) -> Iterable[DeviceRings]:
     """Yield the rings of the switch's physical ports whose card is on this domain."""
     switch: VirtualSwitch | None = facts.switch
     cards = {nic.address: nic for nic in facts.host.nics}
@@ -182,7 +182,7 @@ def _stack(facts: Facts, domain: CacheDomain) -> Iterable[Rings]:
             continue
         card = cards.get((port.dpdk_device or "").split(",")[0])
         if card is None or _is_here(card.numa_node, domain):
-            yield Rings(
+            yield DeviceRings(
                 owner="Open vSwitch",
                 device=port.name,
                 queues=port.rx_queues or OVS_QUEUES,
@@ -194,7 +194,7 @@ def _stack(facts: Facts, domain: CacheDomain) -> Iterable[Rings]:
             )
 
 
-def _guests(facts: Facts, domain: CacheDomain, assumed: Assumed) -> Iterable[Rings]:
+def _guests(facts: Facts, domain: CacheDomain, assumed: Assumed) -> Iterable[DeviceRings]:
     """Yield the assumed rings of guests on devices of this domain."""
     cards = {nic.address: nic for nic in facts.host.nics}
     for guest in facts.guests:
@@ -202,7 +202,7 @@ def _guests(facts: Facts, domain: CacheDomain, assumed: Assumed) -> Iterable[Rin
             if one.kind not in OWNING or not _is_here(one.numa_node, domain):
                 continue
             card = cards.get(one.pf or "")
-            yield Rings(
+            yield DeviceRings(
                 owner=guest.display_name,
                 device=one.device,
                 queues=assumed.queues,
@@ -219,7 +219,7 @@ def _is_here(numa_node: int | None, domain: CacheDomain) -> bool:
     return numa_node is None or not domain.numa_nodes or numa_node in domain.numa_nodes
 
 
-def _pool_bytes(stack: Sequence[Rings], pools: Sequence[Mempool]) -> int | None:
+def _pool_bytes(stack: Sequence[DeviceRings], pools: Sequence[Mempool]) -> int | None:
     if not stack:
         return None
     buffer_bytes = max(one.buffer_bytes for one in stack)
@@ -238,7 +238,7 @@ def _holds(size_bytes: int, ways: int, way_bytes: int) -> bool:
     return 1 - math.exp(-mean) * fewer <= CROWDED
 
 
-def _ring_that_fits(rings: Sequence[Rings], ways: int, way_bytes: int) -> int | None:
+def _ring_that_fits(rings: Sequence[DeviceRings], ways: int, way_bytes: int) -> int | None:
     size = max((one.descriptors for one in rings), default=SMALLEST_RING)
     size = 1 << (size.bit_length() - 1)
     while size >= SMALLEST_RING:

@@ -20,7 +20,7 @@ from iat_nova.report.view import (
     shadow_rates,
 )
 from iat_nova.store import records
-from iat_nova.store.heartbeat import State
+from iat_nova.store.heartbeat import AgentState
 
 _INDENT = 12
 
@@ -65,7 +65,7 @@ def record(view: View) -> dict[str, Any]:
         "running": view.running,
         "state": view.agent.state.value,
         "state_age_s": round(view.agent.age_s, 3) if view.agent.age_s is not None else None,
-        "waits_for": view.agent.text or None if view.agent.state is State.STARTING else None,
+        "waits_for": view.agent.text or None if view.agent.state is AgentState.STARTING else None,
         "data_age_s": round(view.now.age_s, 3) if view.now else None,
         "paused": paused is not None,
         "paused_until_s": until_s if until_s is not None and math.isfinite(until_s) else None,

@@ -19,12 +19,12 @@ from iat_nova.model import (
     WayMask,
 )
 from iat_nova.report import pressures, sentences, times
-from iat_nova.store.heartbeat import AgentNow, State
+from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
 from iat_nova.strategies.pressure import Fill, Loss
 
-NOBODY = AgentNow(State.STOPPED)
+NOBODY = AgentNow(AgentState.STOPPED)
 """No agent: a history without its agent."""
 
 
@@ -110,7 +110,7 @@ class View:
     @property
     def running(self) -> bool:
         """Whether an agent iterates now."""
-        return self.agent.state is State.RUNNING
+        return self.agent.state is AgentState.RUNNING
 
     @property
     def recorded(self) -> bool:
@@ -180,28 +180,28 @@ def agent_words(view: View) -> str:
     if agent.age_s is not None:
         age = times.duration(agent.age_s)
     waits = f": {agent.text}" if agent.text else ""
-    if agent.state is State.STARTING:
+    if agent.state is AgentState.STARTING:
         since = f" (process {agent.pid}, for {age})" if age else ""
         return f"starting, no iteration yet{since}{waits}"
-    if agent.state is State.RUNNING:
+    if agent.state is AgentState.RUNNING:
         return f"running: process {agent.pid}, last iteration {age} ago, nothing recorded{waits}"
-    if agent.state is State.STALLED:
+    if agent.state is AgentState.STALLED:
         return f"stalled: process {agent.pid}, last iteration {age} ago"
-    if agent.state is State.STOPPING:
+    if agent.state is AgentState.STOPPING:
         return f"stopping: process {agent.pid} restores the original hardware settings"
-    if view.now is None and agent.state is not State.FAILED:
+    if view.now is None and agent.state is not AgentState.FAILED:
         return f"not running (no previous run recorded){waits}"
-    unread = waits if agent.state is State.STOPPED else ""
+    unread = waits if agent.state is AgentState.STOPPED else ""
     return f"not running ({_ended(view)}){unread}"
 
 
 def _ended(view: View) -> str:
     """Describe the end of the last agent."""
     agent = view.agent
-    if agent.state is State.FAILED:
+    if agent.state is AgentState.FAILED:
         return f"it ended with an error: {agent.text}"
     said = agent.pid is not None or (view.now is not None and view.now.status.stopped)
-    if agent.state is not State.STOPPED or not said:
+    if agent.state is not AgentState.STOPPED or not said:
         return "unclean shutdown"
     left_s = view.now.status.handed_over_s if view.now is not None else None
     if left_s is not None:

@@ -25,7 +25,7 @@ _RESET = "\x1b[0m"
 _MARK = re.compile(r"~+(ddio)?")
 
 
-class Kind(enum.Enum):
+class RunKind(enum.Enum):
     """The use of a run of ways."""
 
     TENANTS = "tenants"
@@ -39,7 +39,7 @@ class Kind(enum.Enum):
 class Segment:
     """A run of neighbouring ways with the same tenants. `ddio`: the ways shared with DDIO."""
 
-    kind: Kind
+    kind: RunKind
     lowest: int
     count: int
     tenants: tuple[str, ...]
@@ -70,7 +70,7 @@ def label(segment: Segment, inventory: DomainInventory) -> str:
     """Return the names in a segment, harmless for a terminal; empty without tenants."""
     names = inventory.names
     whose = "+".join(escape.plain(names.get(tenant, tenant)) for tenant in segment.tenants)
-    return f"{whose} lent" if segment.kind is Kind.LENT else whose
+    return f"{whose} lent" if segment.kind is RunKind.LENT else whose
 
 
 def only_critical(segment: Segment, inventory: DomainInventory) -> bool:
@@ -98,14 +98,14 @@ def swatch(number: int) -> int:
     return _SWATCHES[number % len(_SWATCHES)]
 
 
-def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainInventory) -> Kind:
+def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainInventory) -> RunKind:
     if inventory.domain.reserved_ways & bit:
-        return Kind.RESERVED
+        return RunKind.RESERVED
     if owners:
         own = layout.lent
         lent = own is not None and owners == own.tenants and not bit & own.mask
-        return Kind.LENT if lent else Kind.TENANTS
-    return Kind.DDIO if layout.ddio & bit else Kind.IDLE
+        return RunKind.LENT if lent else RunKind.TENANTS
+    return RunKind.DDIO if layout.ddio & bit else RunKind.IDLE
 
 
 def _box(segment: Segment, name: str, cell: int) -> str:
@@ -114,7 +114,7 @@ def _box(segment: Segment, name: str, cell: int) -> str:
     If the segment has ways that DDIO does not share, the name stays within these ways. Each way is
     then visibly shared or not.
     """
-    filling = {Kind.RESERVED: "x", Kind.IDLE: "."}.get(segment.kind, " ")
+    filling = {RunKind.RESERVED: "x", RunKind.IDLE: "."}.get(segment.kind, " ")
     columns = [
         "~" if segment.ddio & (1 << (segment.lowest + column // cell)) else filling
         for column in range(segment.count * cell)
@@ -144,9 +144,9 @@ def _ground(segment: Segment, inventory: DomainInventory) -> int:
 
 def _painted(box: str, segment: Segment, inventory: DomainInventory) -> str:
     """Colour a box: its tenant's colour, DDIO's marks in red."""
-    if segment.kind in (Kind.IDLE, Kind.RESERVED):
+    if segment.kind in (RunKind.IDLE, RunKind.RESERVED):
         return f"\x1b[2m{box}{_RESET}"
-    if segment.kind is Kind.DDIO:
+    if segment.kind is RunKind.DDIO:
         return f"\x1b[48;5;{_DDIO_SWATCH};38;5;16m{box}{_RESET}"
     ground = f"\x1b[48;5;{_ground(segment, inventory)};38;5;16m"
     marked = _MARK.sub("\x1b[38;5;160m\\g<0>\x1b[38;5;16m", box)

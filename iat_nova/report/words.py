@@ -29,7 +29,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Reason
 from iat_nova.report import escape, sentences, times, waymap
-from iat_nova.store.records import Iteration, Settings, Status
+from iat_nova.store.records import Iteration, SettingsInForce, Status
 
 QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.IPC: "IPC",
@@ -163,7 +163,7 @@ def quantity(kind: Quantity, value: float) -> str:
 def explain(
     iteration: Iteration,
     inventory: DomainInventory,
-    settings: Settings | None,
+    settings: SettingsInForce | None,
     *,
     width: int = 80,
     colour: bool = False,
@@ -190,7 +190,7 @@ def explain(
 
 
 def as_data(
-    iteration: Iteration, inventory: DomainInventory, settings: Settings | None
+    iteration: Iteration, inventory: DomainInventory, settings: SettingsInForce | None
 ) -> dict[str, Any]:
     """Return the content of the page as plain data, for programs."""
     from iat_nova.store import records  # noqa: PLC0415 - cattrs is slow to load; only needed here

@@ -44,7 +44,7 @@ class StateError(Exception):
     """The state directory cannot be used now: full, read-only, of another owner."""
 
 
-class Phase(enum.StrEnum):
+class AgentPhase(enum.StrEnum):
     """The phase that an agent reports."""
 
     STARTING = "starting"
@@ -54,7 +54,7 @@ class Phase(enum.StrEnum):
     FAILED = "failed"
 
 
-class State(enum.StrEnum):
+class AgentState(enum.StrEnum):
     """The state of a state directory's agent, as seen from outside."""
 
     RUNNING = "running"
@@ -87,7 +87,7 @@ class AgentNow:
     known. `text`: the awaited part, the reason for recording nothing, or the error.
     """
 
-    state: State
+    state: AgentState
     pid: int | None = None
     age_s: float | None = None
     text: str = ""
@@ -95,7 +95,7 @@ class AgentNow:
     @property
     def alive(self) -> bool:
         """Whether there is a process."""
-        return self.state not in (State.STOPPED, State.FAILED, State.UNCLEAN)
+        return self.state not in (AgentState.STOPPED, AgentState.FAILED, AgentState.UNCLEAN)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -135,26 +135,26 @@ class Heartbeat:
 
     def starting(self, text: str) -> None:
         """Report a start before the first iteration; `text` names the awaited part."""
-        self._say(Phase.STARTING, text)
+        self._say(AgentPhase.STARTING, text)
 
     def iteration(self, interval_s: float, problem: str | None) -> None:
         """Report the end of an iteration; `problem`: why the history does not record iterations."""
         self._beat = dataclasses.replace(self._beat, interval_s=interval_s)
-        self._say(Phase.RUNNING, problem or "")
+        self._say(AgentPhase.RUNNING, problem or "")
 
     def stopping(self) -> None:
         """Report that the agent has begun to end."""
-        self._say(Phase.STOPPING)
+        self._say(AgentPhase.STOPPING)
 
     def stopped(self) -> None:
         """Report an orderly end of the agent."""
-        self._say(Phase.STOPPED)
+        self._say(AgentPhase.STOPPED)
 
     def failed(self, text: str) -> None:
         """Report an end by an error: the agent did not start, or could not restore the host."""
-        self._say(Phase.FAILED, text)
+        self._say(AgentPhase.FAILED, text)
 
-    def _say(self, phase: Phase, text: str = "") -> None:
+    def _say(self, phase: AgentPhase, text: str = "") -> None:
         if self._lock is None:
             return
         now_s = self._now()
@@ -208,7 +208,7 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
     try:
         descriptor = OwnedFolder(lock.parent).open(lock.name)
     except (FileNotFoundError, NotADirectoryError):
-        return AgentNow(State.STOPPED)
+        return AgentNow(AgentState.STOPPED)
     why = ""
     try:
         held = _held(descriptor)
@@ -218,11 +218,11 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
     finally:
         os.close(descriptor)
     if why:
-        return AgentNow(State.STARTING if held else State.STOPPED, text=why)
+        return AgentNow(AgentState.STARTING if held else AgentState.STOPPED, text=why)
     if not held:
         return _gone(beat)
     if beat is None or beat.boot_id != (boot_id() if boot is None else boot):
-        return AgentNow(State.STARTING)  # the agent holds the lock and has not reported yet
+        return AgentNow(AgentState.STARTING)  # the agent holds the lock and has not reported yet
     return _alive(beat, time.monotonic() if now_s is None else now_s)
 
 
@@ -293,21 +293,25 @@ def _user(process: pathlib.Path) -> int | None:
 def _gone(beat: Beat | None) -> AgentNow:
     """Return the state of an agent that has ended."""
     if beat is None:
-        return AgentNow(State.STOPPED)
-    if beat.phase == Phase.FAILED:
-        return AgentNow(State.FAILED, beat.pid, text=beat.text)
-    return AgentNow(State.STOPPED if beat.phase == Phase.STOPPED else State.UNCLEAN, beat.pid)
+        return AgentNow(AgentState.STOPPED)
+    if beat.phase == AgentPhase.FAILED:
+        return AgentNow(AgentState.FAILED, beat.pid, text=beat.text)
+    return AgentNow(
+        AgentState.STOPPED if beat.phase == AgentPhase.STOPPED else AgentState.UNCLEAN, beat.pid
+    )
 
 
 def _alive(beat: Beat, now_s: float) -> AgentNow:
     """Return the state of a running agent."""
-    if beat.phase in (Phase.STARTING, Phase.STOPPING):
-        return AgentNow(State(beat.phase), beat.pid, max(0.0, now_s - beat.since_s), beat.text)
-    if beat.phase in (Phase.STOPPED, Phase.FAILED):  # about to end, or just begun
-        return AgentNow(State.STOPPING, beat.pid, max(0.0, now_s - beat.since_s))
+    if beat.phase in (AgentPhase.STARTING, AgentPhase.STOPPING):
+        return AgentNow(AgentState(beat.phase), beat.pid, max(0.0, now_s - beat.since_s), beat.text)
+    if beat.phase in (AgentPhase.STOPPED, AgentPhase.FAILED):  # about to end, or just begun
+        return AgentNow(AgentState.STOPPING, beat.pid, max(0.0, now_s - beat.since_s))
     age_s = max(0.0, now_s - beat.at_s)
     overdue = age_s > max(STALE_LEAST_S, STALE_INTERVALS * beat.interval_s)
-    return AgentNow(State.STALLED if overdue else State.RUNNING, beat.pid, age_s, beat.text)
+    return AgentNow(
+        AgentState.STALLED if overdue else AgentState.RUNNING, beat.pid, age_s, beat.text
+    )
 
 
 class _AgentLock:

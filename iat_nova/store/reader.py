@@ -16,7 +16,7 @@ from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import Message, verbatim
 from iat_nova.store import database as db
 from iat_nova.store import records
-from iat_nova.store.records import Event, Inventory, Iteration, RecordError, Settings, Status
+from iat_nova.store.records import Event, Inventory, Iteration, RecordError, SettingsInForce, Status
 
 _ITERATION = (
     "SELECT id, wall_s, domain, inventory_id, settings_id, base_id, body,"
@@ -267,11 +267,11 @@ class HistoryReader:
         """Return the newest inventory of the host."""
         return next(self.inventories(), None)
 
-    def settings(self, recorded: Recorded) -> Settings | None:
+    def settings(self, recorded: Recorded) -> SettingsInForce | None:
         """Return the settings in force when an iteration was decided."""
         if recorded.settings_id is None:
             return None
-        return self._body("settings", recorded.settings_id, Settings)
+        return self._body("settings", recorded.settings_id, SettingsInForce)
 
     def status(self) -> StatusNow | None:
         """Return the agent's last status; None if no status was ever written."""

@@ -181,13 +181,13 @@ class Status:
     handed_over_s: float | None = None  # wall clock, when the next agent took the masks
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SettingsInForce:
         """The settings that decisions depend on, besides their inputs."""
-        return Settings(self.strategy, self.parameters, self.options)
+        return SettingsInForce(self.strategy, self.parameters, self.options)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Settings:
+class SettingsInForce:
     """Strategy and numbers in force when an iteration was decided."""
 
     strategy: str

@@ -14,7 +14,7 @@ from typing import Any
 from iat_nova.model import VERBATIM, Decision, DomainInventory, Message
 from iat_nova.store import records
 from iat_nova.store.reader import HistoryReader, Recorded
-from iat_nova.store.records import Iteration, Settings
+from iat_nova.store.records import Iteration, SettingsInForce
 from iat_nova.strategies import registry
 
 
@@ -65,7 +65,7 @@ class Replay:
             state = self._after(earlier, dataclasses.replace(earlier.iteration, state=state))
         return dataclasses.replace(iteration, state=state, follows=False)
 
-    def decide(self, recorded: Recorded, settings: Settings | None = None) -> Decision:
+    def decide(self, recorded: Recorded, settings: SettingsInForce | None = None) -> Decision:
         """Return the replayed decision, with recorded or given settings. Raises as `whole`."""
         iteration = self.whole(recorded)
         inventory, known = self._context(recorded)
@@ -82,7 +82,7 @@ class Replay:
         self._came[whole.domain] = (recorded.row, state)
         return state
 
-    def _context(self, recorded: Recorded) -> tuple[DomainInventory, Settings]:
+    def _context(self, recorded: Recorded) -> tuple[DomainInventory, SettingsInForce]:
         iteration = recorded.iteration
         picture = self._reader.inventory(iteration.inventory_id)
         inventory = picture.domains.get(iteration.domain) if picture else None
@@ -118,7 +118,7 @@ def _sentence_of(was: Message, now: Message) -> Message:
 
 
 def _step(
-    iteration: Iteration, inventory: DomainInventory, settings: Settings
+    iteration: Iteration, inventory: DomainInventory, settings: SettingsInForce
 ) -> tuple[Any, Decision]:
     if iteration.state_lost is not None:
         raise ReplayError(f"its state was not recorded ({iteration.state_lost})")

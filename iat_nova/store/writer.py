@@ -35,10 +35,18 @@ from iat_nova.model import DomainInventory, Facts, Message, message
 from iat_nova.store import database as db
 from iat_nova.store import records
 from iat_nova.store.reader import HistoryReader
-from iat_nova.store.records import Event, Inventory, Iteration, Settings, Status
+from iat_nova.store.records import Event, Inventory, Iteration, SettingsInForce, Status
 from iat_nova.store.retention import Bounds, Retention
 
-__all__ = ["Event", "History", "HistoryReader", "Inventory", "Iteration", "Settings", "Status"]
+__all__ = [
+    "Event",
+    "History",
+    "HistoryReader",
+    "Inventory",
+    "Iteration",
+    "SettingsInForce",
+    "Status",
+]
 
 LOG = logging.getLogger("iat_nova")
 
@@ -56,7 +64,7 @@ BASE_LEAST = 64  # at least as many, if tenants change
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Base:
+class _Dictionary:
     """The dictionary that compresses a cache domain's iterations, and its inventory."""
 
     row: int
@@ -71,7 +79,7 @@ class _Last:
 
     number: int
     minute: float
-    base: _Base
+    base: _Dictionary
     since_base: int = 0  # iterations
 
 
@@ -90,7 +98,7 @@ class _Queued:
 
     iteration: Iteration
     inventory: tuple[int, Inventory]
-    settings: Settings | None
+    settings: SettingsInForce | None
 
 
 class History:
@@ -117,7 +125,7 @@ class History:
         self._iterations: collections.deque[_Queued] = collections.deque(maxlen=queue_iterations)
         self._events: collections.deque[Event] = collections.deque(maxlen=QUEUE_EVENTS)
         self._status: Status | None = None
-        self._settings: Settings | None = None
+        self._settings: SettingsInForce | None = None
         self._inventory: tuple[int, Inventory] | None = None
         self._dropped = 0
         self._wake = threading.Event()
@@ -324,7 +332,7 @@ class _Writer:
     def _forget_rows(self) -> None:
         """Forget the rows of the previous file: the next file has other rows."""
         self._inventory_row: _Stored | None = None
-        self._settings_row: tuple[Settings, int] | None = None
+        self._settings_row: tuple[SettingsInForce, int] | None = None
         self._last: dict[int, _Last] = {}  # by cache domain
         self._status_written: Status | None = None
         self._beat_s = -math.inf
@@ -488,7 +496,7 @@ class _Writer:
             self._inventory_row = dataclasses.replace(stored, inventory=inventory)
 
     def _settings_id(
-        self, connection: sqlite3.Connection, settings: Settings | None, wall_s: float
+        self, connection: sqlite3.Connection, settings: SettingsInForce | None, wall_s: float
     ) -> int | None:
         """Return the row of the settings; insert a row if they changed."""
         if settings is None:
@@ -534,7 +542,9 @@ def _outdated(last: _Last, inventory: int, packed: records.Packed) -> bool:
     return last.since_base >= (BASE_LEAST if changed else BASE_EVERY)
 
 
-def _insert_base(connection: sqlite3.Connection, inventory: int, packed: records.Packed) -> _Base:
+def _insert_base(
+    connection: sqlite3.Connection, inventory: int, packed: records.Packed
+) -> _Dictionary:
     """Store an iteration's text as dictionary for itself and the next iterations."""
     assert packed.seen is not None
     state = packed.state or b""
@@ -543,4 +553,4 @@ def _insert_base(connection: sqlite3.Connection, inventory: int, packed: records
         (records.squeeze(packed.seen), records.squeeze(state)),
     ).lastrowid
     assert row is not None
-    return _Base(row, inventory, packed.seen, state)
+    return _Dictionary(row, inventory, packed.seen, state)

@@ -29,7 +29,7 @@ DDIO_DEFAULT = 2  # ways; the hardware's default, if DDIO's mask cannot be read
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class IterationCount:
     """Memory between iterations: only the number of iterations."""
 
     iteration: int = 0
@@ -38,7 +38,7 @@ class State:
 class Unmanaged:
     """The strategy that leaves all ways to all tenants."""
 
-    state_type = State
+    state_type = IterationCount
     phases = (NAME,)
 
     def __init__(self, parameters: Parameters | None = None) -> None:
@@ -52,16 +52,16 @@ class Unmanaged:
 
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
-    ) -> State:
+    ) -> IterationCount:
         """Return the state before the first step."""
         del inventory, at_s, layout
-        return State()
+        return IterationCount()
 
     def step(
-        self, state: State, inventory: DomainInventory, sample: Sample
-    ) -> tuple[State, Decision]:
+        self, state: IterationCount, inventory: DomainInventory, sample: Sample
+    ) -> tuple[IterationCount, Decision]:
         """Leave everything unchanged. `moved` stays empty: an arriving tenant has all ways."""
-        after = State(state.iteration + 1)
+        after = IterationCount(state.iteration + 1)
         layout = layout_of(inventory)
         counts = {tenant.id: _everything(inventory.domain).count for tenant in inventory.tenants}
         decision = Decision(

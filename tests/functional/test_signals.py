@@ -63,17 +63,17 @@ class StartTest(unittest.TestCase):
                 self.fail(f"not seen: {what}; log: {self.log.read_text()}")
             time.sleep(0.05)
 
-    def state(self) -> heartbeat.State:
+    def state(self) -> heartbeat.AgentState:
         return heartbeat.look(self.folder / "state" / "agent.lock").state
 
     def end(self, number: signal.Signals) -> None:
         """Send a signal; the agent ends at once, in order, and says so."""
-        self.assertEqual(heartbeat.State.STARTING, self.state())
+        self.assertEqual(heartbeat.AgentState.STARTING, self.state())
         self.agent.send_signal(number)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.agent.wait(DEADLINE_S)
         self.assertEqual(0, self.agent.returncode, self.log.read_text())
-        self.assertEqual(heartbeat.State.STOPPED, self.state())
+        self.assertEqual(heartbeat.AgentState.STOPPED, self.state())
         self.assertIn(f"ended by {number.name} before it had started", self.log.read_text())
 
     def test_where_it_stands_and_its_end(self) -> None:

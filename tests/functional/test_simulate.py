@@ -11,7 +11,7 @@ from unittest import mock
 
 from iat_nova.experiments.sim import parallel
 from iat_nova.experiments.sim.figures import catalogue
-from iat_nova.experiments.sim.figures.api import Finding
+from iat_nova.experiments.sim.figures.api import ClaimFinding
 from tests.unit.cmd.test_cli import CliCase
 from tests.unit.experiments.sim import in_process
 from tests.unit.experiments.sim.test_figures import FIGURE
@@ -154,9 +154,9 @@ class TestFigures(CliCase):
         """What a folder holds is judged again, and nothing is measured."""
 
         def judge(rows):
-            yield Finding("iat-13-base", (14.1, 18.0), "made up")
-            yield Finding("iat-13-iat", 5.0, "made up")
-            yield Finding("iat-13-iat-redis", 7.0, "made up")
+            yield ClaimFinding("iat-13-base", (14.1, 18.0), "made up")
+            yield ClaimFinding("iat-13-iat", 5.0, "made up")
+            yield ClaimFinding("iat-13-iat-redis", 7.0, "made up")
 
         spread = dataclasses.replace(FIGURE, name="iat-13", judge=judge)
         with (

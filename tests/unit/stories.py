@@ -44,7 +44,7 @@ from iat_nova.store.records import Inventory, Iteration, Status
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.fsm import NUMBERED
-from iat_nova.strategies.iat.state import Cause, FsmState, Grant, State
+from iat_nova.strategies.iat.state import Cause, FsmState, Grant, IatState
 from iat_nova.strategies.outlook import Outlook
 
 NIGHT = 1_795_230_000.0  # a moment on the wall clock
@@ -154,9 +154,9 @@ def layout(ddio_ways: int) -> Layout:
     )
 
 
-def state(number: int, ddio_ways: int, fsm: FsmState = FsmState.LOW_KEEP) -> State:
+def state(number: int, ddio_ways: int, fsm: FsmState = FsmState.LOW_KEEP) -> IatState:
     """The controller's memory, with floats that must keep every bit."""
-    return State(
+    return IatState(
         DOMAIN,
         number,
         fsm,

@@ -38,7 +38,7 @@ from iat_nova.inventory.spool import Spool, SpoolError
 from iat_nova.model import Hold, Pause
 from iat_nova.policy import PolicyError, trials
 from iat_nova.policy.render import render
-from iat_nova.store.heartbeat import State, look, only_agent
+from iat_nova.store.heartbeat import AgentState, look, only_agent
 from iat_nova.store.records import RecordError
 from iat_nova.store.requests import Holds, PauseFile
 from tests.said import sentence
@@ -228,7 +228,7 @@ class HeartbeatCase(Case):
         with only_agent(self.path) as heartbeat:
             heartbeat.iteration(1.0, None)
             with mock.patch("iat_nova.store.heartbeat._held", return_value=True):
-                assert look(self.path).state is State.RUNNING
+                assert look(self.path).state is AgentState.RUNNING
 
 
 class SpoolCase(Case):

@@ -58,7 +58,7 @@ class FsmDiagram(Directive):
 class OwnDemandDiagram(FsmDiagram):
     """The table of `own_demand.RULES`: one arrow a pair of standings, with the rows' numbers."""
 
-    states = own_demand.Standing
+    states = own_demand.DemandStanding
     alt = "The five standings of a tenant with its own demand; the numbers are those of the rows."
 
     def arrows(self):

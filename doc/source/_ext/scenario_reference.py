@@ -11,7 +11,7 @@ from policy_reference import plain
 
 from iat_nova.experiments.sim import load_reader
 from iat_nova.experiments.sim.checked import RATES, SCHEMA
-from iat_nova.experiments.sim.machine import MACHINES, Choice, Io
+from iat_nova.experiments.sim.machine import MACHINES, AdcaChoice, WriteTarget
 from iat_nova.experiments.sim.workloads.profiles import PROFILES
 from iat_nova.model import AttachmentKind
 from iat_nova.policy.schema import Schema
@@ -21,8 +21,8 @@ from iat_nova.strategies import registry as strategies
 
 NAMES: Mapping[str, Iterable[str]] = {
     "machine": MACHINES,
-    "io": Io,
-    "adca": Choice,
+    "io": WriteTarget,
+    "adca": AdcaChoice,
     "strategy": strategies.BUILT_IN,
     "attachment": AttachmentKind,
 }

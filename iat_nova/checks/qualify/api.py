@@ -73,7 +73,7 @@ class Walker(Protocol):
         """
 
 
-class Inbound(Protocol):
+class InboundTraffic(Protocol):
     """Devices that write to memory."""
 
     def flowing(self, cpu: int, footprint: int) -> contextlib.AbstractContextManager[None]:
@@ -135,7 +135,7 @@ class Bench:
     ddio_refused: Message | None
     clock: Clock
     walker: Walker
-    inbound: Inbound
+    inbound: InboundTraffic
     streams: Streams
     slices: Callable[[], SliceCounters]
 

@@ -27,7 +27,7 @@ SAME = 0.05  # a smaller change is no difference
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class TrafficRow:
     """Memory traffic of a CPU under a limit, or of several CPUs together without a limit.
 
     `limit`: in units of `CacheDomain.bandwidth`, percent or eighths of a GB/s. `every`: `cpus` is
@@ -47,7 +47,7 @@ class Row:
         return message("limit-in-gbps", limit_gbps=self.limit / EIGHTHS)
 
 
-def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[TrafficRow]:
     """Stream under falling limits. The first and last streams have no limit, to show drift."""
     control = bench.domain.bandwidth
     if control is None:
@@ -63,12 +63,12 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
                     message("limit-not-kept", asked=limit, kept=kept),
                     message("remove-default-limit"),
                 )
-            rows.append(Row(limit, control.percent, bench.streams(bench.cpus[:1])))
+            rows.append(TrafficRow(limit, control.percent, bench.streams(bench.cpus[:1])))
         if not control.percent and len(bench.cpus) > 1:
             tell(f"all {len(bench.cpus)} CPUs at once, without a limit")
             moved = bench.streams(bench.cpus)
             every = set(bench.cpus) == set(bench.domain.cpus)
-            rows.append(Row(control.most, False, moved, len(bench.cpus), every))
+            rows.append(TrafficRow(control.most, False, moved, len(bench.cpus), every))
     return rows
 
 
@@ -80,7 +80,7 @@ def _falling(control: BandwidthControl) -> tuple[int, ...]:
     return tuple(max(eighths, control.least) for eighths in (EIGHTHS, EIGHTHS // 2))
 
 
-def judge(rows: Sequence[Row]) -> Judgement:
+def judge(rows: Sequence[TrafficRow]) -> Judgement:
     """Compare the lowest limit with no limit."""
     alone = _alone(rows)
     first, last = alone[0].bytes_per_s, alone[-1].bytes_per_s
@@ -117,11 +117,11 @@ def judge(rows: Sequence[Row]) -> Judgement:
     )
 
 
-def _alone(rows: Sequence[Row]) -> Sequence[Row]:
+def _alone(rows: Sequence[TrafficRow]) -> Sequence[TrafficRow]:
     return [row for row in rows if row.cpus == 1]
 
 
-def _throttles(together: Sequence[Row]) -> Message:
+def _throttles(together: Sequence[TrafficRow]) -> Message:
     """Return that limits work, and what several CPUs moved together where that was measured."""
     if not together:
         return message("limits-throttle")
@@ -133,7 +133,7 @@ def _throttles(together: Sequence[Row]) -> Message:
     )
 
 
-def chart(rows: Sequence[Row]) -> Chart:
+def chart(rows: Sequence[TrafficRow]) -> Chart:
     """Return the stream of one CPU by limit."""
     falling = sorted(_alone(rows)[:-1], key=lambda row: row.limit)
     return Chart(

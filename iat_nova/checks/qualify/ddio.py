@@ -22,7 +22,7 @@ HITTING = 0.10  # least share of misses with few ways, and of hits with many, fo
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class StretchRow:
     """A stretch: writes of devices to a cache domain with a given number of DDIO ways.
 
     `ways`: number read back from the register. `asked`: number written.
@@ -45,7 +45,7 @@ class Row:
         return self.misses_per_s / self.lines_per_s if self.lines_per_s else 0.0
 
 
-def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[StretchRow]:
     """Count while DDIO's ways alternate, in the cache domain with most writes of devices."""
     if bench.ddio_refused is not None:
         raise Unavailable(message("ddio-not-movable", cause=bench.ddio_refused))
@@ -110,17 +110,17 @@ def _rates(before: DomainCounts, now: DomainCounts, span_s: float) -> tuple[floa
     )
 
 
-def _row(bench: Bench, domain: CacheDomain, ways: int, tell: Callable[[str], None]) -> Row:
+def _row(bench: Bench, domain: CacheDomain, ways: int, tell: Callable[[str], None]) -> StretchRow:
     tell(f"DDIO has {amounts.ways(ways)}")
     now = bench.ddio.write(domain.id, WayMask.span(domain.ways - ways, ways))
     bench.pause(WARM_S)
     rates = counted(bench, COUNT_S).get(domain.id)
     if rates is None:
         raise Unavailable(message("ddio-counters-stopped"))
-    return Row(now.count, ways, *rates, ours=bench.inbound.ours)
+    return StretchRow(now.count, ways, *rates, ours=bench.inbound.ours)
 
 
-def judge(rows: Sequence[Row]) -> Judgement:
+def judge(rows: Sequence[StretchRow]) -> Judgement:
     """Compare stretches of few DDIO ways with stretches of many."""
     if any(row.ways != row.asked for row in rows):
         kept = next(row for row in rows if row.ways != row.asked)
@@ -133,7 +133,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return _by_effect(rows)
 
 
-def _by_effect(rows: Sequence[Row]) -> Judgement:
+def _by_effect(rows: Sequence[StretchRow]) -> Judgement:
     few, many = min(row.ways for row in rows), max(row.ways for row in rows)
     at_few = [row.missed for row in rows if row.ways == few]
     at_many = [row.missed for row in rows if row.ways == many]
@@ -184,7 +184,7 @@ def _undecided(says: Message, remedy: Message) -> Judgement:
     return Judgement(Verdict.INCONCLUSIVE, says, message("ddio-undecided"), remedy)
 
 
-def chart(rows: Sequence[Row]) -> Chart:
+def chart(rows: Sequence[StretchRow]) -> Chart:
     """Return the share of misses by stretch."""
     return Chart(
         "Share of devices' writes that miss",

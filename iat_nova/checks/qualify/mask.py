@@ -27,7 +27,7 @@ QUIET = 0.25  # most misses in a half-empty class, unless other programs evict l
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class WalkRow:
     """A walk: an array of `bytes` bytes, equal to `in_ways` ways, in a class of `ways` ways."""
 
     ways: int
@@ -37,7 +37,7 @@ class Row:
     ns: float  # per access
 
 
-def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[WalkRow]:
     """Walk over arrays of up to one and a half times the largest class."""
     if not bench.domain.way_bytes:
         raise Unavailable(message("llc-size-unknown"))
@@ -58,7 +58,9 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
                 walk()  # moves the lines into the ways of the class
                 walks = [_counted(bench, cpu, walk) for _ in range(_SETTLED)]
                 misses, seconds = (statistics.median(part) for part in zip(*walks, strict=True))
-                rows.append(Row(number, size, count, misses / ACCESSES, seconds / ACCESSES * 1e9))
+                rows.append(
+                    WalkRow(number, size, count, misses / ACCESSES, seconds / ACCESSES * 1e9)
+                )
     return rows
 
 
@@ -76,7 +78,7 @@ def _core(bench: Bench, cpu: int) -> CoreCounts:
     return counts
 
 
-def judge(rows: Sequence[Row]) -> Judgement:
+def judge(rows: Sequence[WalkRow]) -> Judgement:
     """Compare the smallest class with the largest, over arrays that fit in the largest alone."""
     few, many = min(row.ways for row in rows), max(row.ways for row in rows)
     at = {(row.ways, row.in_ways): row for row in rows}
@@ -114,9 +116,9 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return Judgement(Verdict.PASS, says, message("masks-isolate"))
 
 
-def _ordered(rows: Sequence[Row]) -> bool:
+def _ordered(rows: Sequence[WalkRow]) -> bool:
     """Return whether more ways never miss clearly more."""
-    by_size: dict[float, list[Row]] = {}
+    by_size: dict[float, list[WalkRow]] = {}
     for row in sorted(rows, key=lambda row: row.ways):
         by_size.setdefault(row.in_ways, []).append(row)
     return all(
@@ -132,7 +134,7 @@ def _disturbed(says: Message) -> Judgement:
     )
 
 
-def chart(rows: Sequence[Row]) -> Chart:
+def chart(rows: Sequence[WalkRow]) -> Chart:
     """Return misses per access by array size, a curve per class."""
     return Chart(
         "LLC misses an access",

@@ -18,7 +18,7 @@ LEAST = 10_000  # lines per slice: smaller counts vary by more than 1 % at rando
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class SliceRow:
     """Count of a slice of a cache domain.
 
     `clusters`: number of NUMA nodes in the domain, each with a run of slices.
@@ -30,7 +30,7 @@ class Row:
     clusters: int
 
 
-def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[SliceRow]:
     """Count writes of devices in each slice for `COUNT_S` seconds."""
     footprint = FITS * (bench.domain.way_bytes or 0) // bench.clusters
     with (
@@ -50,11 +50,12 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
     }
     busiest = max(totals, key=lambda domain: sum(totals[domain]))
     return [
-        Row(busiest, number, lines, bench.clusters) for number, lines in enumerate(totals[busiest])
+        SliceRow(busiest, number, lines, bench.clusters)
+        for number, lines in enumerate(totals[busiest])
     ]
 
 
-def judge(rows: Sequence[Row]) -> Judgement:
+def judge(rows: Sequence[SliceRow]) -> Judgement:
     """Compare each slice with the mean of its cluster."""
     clusters, count = rows[0].clusters, len(rows)
     ends = [part * count // clusters for part in range(clusters + 1)]
@@ -76,7 +77,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return Judgement(Verdict.FAIL, says, message("one-slice-misleads"), message("count-all-slices"))
 
 
-def chart(rows: Sequence[Row]) -> Chart:
+def chart(rows: Sequence[SliceRow]) -> Chart:
     """Return the lines counted by each slice."""
     return Chart(
         "Lines that devices wrote",

@@ -17,7 +17,7 @@ SLOW_S = 0.100  # a tenth of the interval: ten classes then take all of the inte
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class WriteRow:
     """The duration of one write with its read-back.
 
     `what`: ``mask`` for the mask of a class of service, ``DDIO`` for DDIO's ways.
@@ -27,7 +27,7 @@ class Row:
     seconds: float
 
 
-def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[WriteRow]:
     """Time the writes. DDIO's present ways are written again, if writable."""
     rows = []
     tell("masks")
@@ -35,13 +35,13 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[Row]:
         have(bench.ways[0])  # creates the class
         for number in range(1, WRITES + 1):
             write = functools.partial(have, bench.ways[-(number % 2)])
-            rows.append(Row("mask", _timed(bench, write)))
+            rows.append(WriteRow("mask", _timed(bench, write)))
     found = bench.ddio.read(bench.domain.id) if bench.ddio_refused is None else None
     if found:
         tell("DDIO's ways")
         for _ in range(WRITES):
             write_ddio = functools.partial(bench.ddio.write, bench.domain.id, found)
-            rows.append(Row("DDIO", _timed(bench, write_ddio)))
+            rows.append(WriteRow("DDIO", _timed(bench, write_ddio)))
     return rows
 
 
@@ -51,7 +51,7 @@ def _timed(bench: Bench, action: Callable[[], object]) -> float:
     return bench.clock.now() - begin_s
 
 
-def judge(rows: Sequence[Row]) -> Judgement:
+def judge(rows: Sequence[WriteRow]) -> Judgement:
     """Compare the median times with the second available to an iteration.
 
     The slowest write is reported, but not judged.
@@ -83,7 +83,7 @@ def judge(rows: Sequence[Row]) -> Judgement:
     return Judgement(Verdict.PASS, says, message("writes-quick"))
 
 
-def chart(rows: Sequence[Row]) -> Chart:
+def chart(rows: Sequence[WriteRow]) -> Chart:
     """Return the seconds of each write."""
     kinds = dict.fromkeys(row.what for row in rows)
     series = {what: [row.seconds for row in rows if row.what == what] for what in kinds}

@@ -61,7 +61,7 @@ WHOLE_PART = 4  # a quarter of the run is not thinned out
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class BytesRow:
     """Bytes that a case writes and holds under the default options.
 
     `row_bytes`: bytes of an iteration of one socket in the file. `kept_bytes`: bytes of an
@@ -90,7 +90,7 @@ def rows(
     iterations: int = ITERATIONS,
     change_s: int = CHANGE_S,
     progress: Callable[[str], None] = lambda text: None,
-) -> Iterator[Row]:
+) -> Iterator[BytesRow]:
     """Measure each strategy; every `change_s` seconds the load of a tenant changes for a minute.
 
     Raises `StrategyError` for an unknown strategy.
@@ -256,7 +256,7 @@ def _measure(
     iterations: int,
     change_s: float,
     folder: pathlib.Path,
-) -> Row:
+) -> BytesRow:
     clock, parameters, chance = _Clock(), Parameters(), random.Random(2)
     domains = tuple(_domain(number, tenants) for number in range(sockets))
     inventories = tuple(map(_inventory, domains))
@@ -306,7 +306,7 @@ def _written_bytes() -> int:
 
 def _row(
     strategy: str, sockets: int, tenants: int, iterations: int, written: int, path: pathlib.Path
-) -> Row:
+) -> BytesRow:
     """Read from the file the room that whole and thinned-out time take."""
     with contextlib.closing(sqlite3.connect(path)) as connection:
         (cut,) = connection.execute("SELECT min(id) FROM iteration WHERE NOT kept").fetchone()
@@ -327,7 +327,7 @@ def _row(
     days, replay_days = (
         min(MAX_DAYS, (kept_s + room / per_s) / DAY_S) for per_s in (bare_per_s, thin_per_s)
     )
-    return Row(
+    return BytesRow(
         strategy,
         sockets,
         tenants,

@@ -69,7 +69,7 @@ UNDAMPED = Parameters(mask_changes_per_minute=10**9, backoff_initial_s=0.0, back
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class TimesRow:
     """Medians over the iterations of a case, in microseconds, and a 99th percentile.
 
     `layouts`: share of iterations, 0..1, that called the layout solver.
@@ -98,7 +98,7 @@ def rows(
     progress: Callable[[str], None] = lambda text: None,
     owned: Ownership | None = None,
     strategy: str = registry.DEFAULT,
-) -> Iterator[Row]:
+) -> Iterator[TimesRow]:
     """Measure every combination.
 
     With `owned`, the caller holds the host's hardware; combinations with more CPUs than the first
@@ -190,7 +190,7 @@ class _Real:
         self.perf = machine.counters
 
 
-class _Counters:
+class _PreparedCounters:
     """Counters that read the real descriptors but return prepared counts."""
 
     def __init__(self, perf: PerfCounters) -> None:
@@ -225,7 +225,7 @@ class _Case:
         self.hardware = hardware
         self.inventory = _inventory(hardware.domain, tenants, cores)
         self.clock = VirtualClock()
-        self.counters = _Counters(hardware.perf)
+        self.counters = _PreparedCounters(hardware.perf)
         self.read, self.step, self.layout, self.write, self.record = (
             _Stopwatch() for _ in range(5)
         )
@@ -266,7 +266,7 @@ class _Case:
         )
         return Enforcer(allocator, ddio, self.hardware.snapshot)
 
-    def measure(self, iterations: int) -> Row:
+    def measure(self, iterations: int) -> TimesRow:
         """Run the iterations and return the medians."""
         plan = self.layout.wrap(layout.plan)
         with (
@@ -358,13 +358,13 @@ class _Case:
             },
         )
 
-    def _row(self, taken: list[dict[str, float]]) -> Row:
+    def _row(self, taken: list[dict[str, float]]) -> TimesRow:
         medians = {
             name: round(statistics.median(one[name] for one in taken), 1) for name in taken[0]
         }
         overheads = sorted(one["overhead_us"] for one in taken)
         p99 = overheads[min(len(overheads) - 1, int(len(overheads) * 0.99))]
-        return Row(
+        return TimesRow(
             self.strategy,
             self.tenants,
             self.cores,

@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class RegretRow:
     """Result of a strategy over all hosts and phases.
 
     `regret_mean`, `regret_p90`: lost share of the best static partition's utility, 0..1. Negative
@@ -43,7 +43,7 @@ class Row:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Job:
+class _HostJob:
     number: int
     seed: int
     strategies: tuple[str, ...]
@@ -58,7 +58,7 @@ def rows(
     seed: int = SEED,
     jobs: int | None = None,
     progress: Progress = lambda done, total: None,
-) -> list[Row]:
+) -> list[RegretRow]:
     """Run strategies, or ablations of the default strategy, on hosts drawn with `seed`.
 
     `noise`: relative standard deviation of the counters. `jobs`: number of processes. Raises
@@ -66,7 +66,7 @@ def rows(
     """
     for name in names:
         _make(name)
-    asked = [_Job(number, seed, tuple(names), noise) for number in range(hosts)]
+    asked = [_HostJob(number, seed, tuple(names), noise) for number in range(hosts)]
     found: dict[str, list[Lost]] = {name: [] for name in names}
     processes = min(jobs or os.cpu_count() or 1, hosts)
     with multiprocessing.get_context("spawn").Pool(processes) as pool:
@@ -77,7 +77,7 @@ def rows(
     return [_row(name, noise, found[name]) for name in names]
 
 
-def _run(job: _Job) -> dict[str, list[Lost]]:
+def _run(job: _HostJob) -> dict[str, list[Lost]]:
     course = Course.of(job.number, job.seed)
     return {
         name: losses(course, functools.partial(_make, name), job.noise) for name in job.strategies
@@ -89,9 +89,9 @@ def _make(label: str) -> Strategy:
     return strategies.make(name, Parameters(), options)
 
 
-def _row(name: str, noise: float, found: Sequence[Lost]) -> Row:
+def _row(name: str, noise: float, found: Sequence[Lost]) -> RegretRow:
     regrets = [lost.regret for lost in found]
-    return Row(
+    return RegretRow(
         strategy=name,
         noise=noise,
         regret_mean=statistics.fmean(regrets),

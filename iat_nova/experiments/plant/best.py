@@ -18,23 +18,23 @@ DDIO_WAYS = range(2, 7)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Best:
+class BestMasks:
     """The best masks and their utility."""
 
     masks: Masks
     utility: float
 
 
-def best_static(host: FormulaHost) -> Best:
+def best_static(host: FormulaHost) -> BestMasks:
     """Return the best partition; among equals the first found, with the fewest DDIO ways first."""
-    best = Best((0, ()), -1.0)
+    best = BestMasks((0, ()), -1.0)
     for bound, negative, counts in sorted(_bounds(host), key=lambda one: (-one[0], -one[1])):
         if bound <= best.utility:
             break
         for masks in layouts(host.ways, counts, -negative):
             outcome = host.with_masks(masks)
             if outcome.utility > best.utility:
-                best = Best(masks, outcome.utility)
+                best = BestMasks(masks, outcome.utility)
     return best
 
 

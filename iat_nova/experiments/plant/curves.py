@@ -30,7 +30,7 @@ class Piece:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Curve:
+class MissCurve:
     """LLC misses per reference: `floor` in any cache, plus the misses of each piece."""
 
     floor: float
@@ -53,7 +53,7 @@ class Load:
     cores: int
     cpi: float
     references: float  # LLC, per instruction, without packets
-    curve: Curve
+    curve: MissCurve
     packet_lines: float = 0.0
     miss_cycles: float = MISS_CYCLES
 
@@ -72,11 +72,11 @@ class Load:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Inbound:
+class InboundWrites:
     """Writes of devices in lines per second, and the share allocated by occupied ways."""
 
     lines_per_s: float
-    curve: Curve
+    curve: MissCurve
 
     def misses(self, occupied: float) -> float:
         """Return the share of inbound lines that needs an allocation, 0..1."""

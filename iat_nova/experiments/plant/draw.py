@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from random import Random
 
-from iat_nova.experiments.plant.curves import FREQUENCY_HZ, Curve, Inbound, Load, Piece
+from iat_nova.experiments.plant.curves import FREQUENCY_HZ, InboundWrites, Load, MissCurve, Piece
 from iat_nova.model import (
     CacheDomain,
     DeviceModel,
@@ -32,7 +32,7 @@ class Drawn:
 
     inventory: DomainInventory
     loads: Mapping[str, Load]
-    inbound: Inbound
+    inbound: InboundWrites
 
 
 def host(dice: Random) -> Drawn:
@@ -84,7 +84,7 @@ def load(dice: Random, io: bool, ways: int, miss_cycles: float) -> Load:
     )
 
 
-def curve(dice: Random, ways: int) -> Curve:
+def curve(dice: Random, ways: int) -> MissCurve:
     """Return a miss curve: a floor, and one or two pieces. The remaining accesses always hit."""
     floor = dice.uniform(0.0, 0.2)
     left = (1.0 - floor) * dice.uniform(0.3, 1.0)
@@ -94,15 +94,15 @@ def curve(dice: Random, ways: int) -> Curve:
         for share in (cut, 1.0 - cut)
         if share
     )
-    return Curve(floor, tuple(pieces))
+    return MissCurve(floor, tuple(pieces))
 
 
-def inbound(dice: Random, used: bool) -> Inbound:
+def inbound(dice: Random, used: bool) -> InboundWrites:
     """Return inbound traffic, with a low rate if no tenant does I/O (`used` is false)."""
     lines_per_s = dice.uniform(1e6, 6e7) if used else dice.uniform(1e3, 1e5)
     share = dice.uniform(0.2, 1.0)
     pieces = (Piece(share, dice.uniform(0.5, 6.0), dice.choice((1.0, 2.0))),)
-    return Inbound(lines_per_s, Curve(0.0, pieces))
+    return InboundWrites(lines_per_s, MissCurve(0.0, pieces))
 
 
 def changed(drawn: Drawn, dice: Random, tenants: tuple[str, ...], traffic: bool) -> Drawn:

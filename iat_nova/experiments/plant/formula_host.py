@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from random import Random
 
-from iat_nova.experiments.plant.curves import FREQUENCY_HZ, Inbound, Load
+from iat_nova.experiments.plant.curves import FREQUENCY_HZ, InboundWrites, Load
 from iat_nova.experiments.plant.sharing import User, occupancy
 from iat_nova.model import DomainInventory, Layout, Priority, Rates, Sample, Tenant
 
@@ -18,7 +18,7 @@ Masks = tuple[int, tuple[int, ...]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Outcome:
+class Equilibrium:
     """Occupied ways of tenants and DDIO, speeds of the tenants, and utility."""
 
     occupied: tuple[float, ...]
@@ -32,7 +32,7 @@ class FormulaHost:
     """Steady loads of tenants on a cache. Outcomes are cached by masks."""
 
     def __init__(
-        self, inventory: DomainInventory, loads: Mapping[str, Load], inbound: Inbound
+        self, inventory: DomainInventory, loads: Mapping[str, Load], inbound: InboundWrites
     ) -> None:
         self.inventory = inventory
         self.tenants: tuple[Tenant, ...] = inventory.tenants
@@ -44,7 +44,7 @@ class FormulaHost:
         self.alone = tuple(
             load.instructions_per_s(self.ways, inbound.misses(self.ways)) for load in self.loads
         )
-        self._known: dict[Masks, Outcome] = {}
+        self._known: dict[Masks, Equilibrium] = {}
 
     def utility(self, speeds: tuple[float, ...]) -> float:
         """Return the weighted mean of the speeds relative to running alone."""
@@ -54,7 +54,7 @@ class FormulaHost:
         """Return the contribution of a tenant's speed to the utility."""
         return self.weights[number] * speed / self.alone[number]
 
-    def under(self, layout: Layout | None) -> Outcome:
+    def under(self, layout: Layout | None) -> Equilibrium:
         """Return the outcome of a layout.
 
         None stands for a host without an agent: no masks, and DDIO with its original ways.
@@ -68,13 +68,13 @@ class FormulaHost:
             (int(layout.ddio), tuple(everything if m is None else int(m) for m in masks))
         )
 
-    def with_masks(self, masks: Masks) -> Outcome:
+    def with_masks(self, masks: Masks) -> Equilibrium:
         """Return the outcome of DDIO's mask and the tenants' masks."""
         if masks not in self._known:
             self._known[masks] = self._solve(*masks)
         return self._known[masks]
 
-    def _solve(self, ddio: int, masks: tuple[int, ...]) -> Outcome:
+    def _solve(self, ddio: int, masks: tuple[int, ...]) -> Equilibrium:
         """Compute occupancy, then speeds. Fills assume that packets hit, which changes little."""
 
         def devices(occupied: float) -> float:
@@ -89,7 +89,7 @@ class FormulaHost:
             load.instructions_per_s(mine, missed)
             for load, mine in zip(self.loads, occupied, strict=True)
         )
-        return Outcome(tuple(occupied), ddio_occupied, missed, speeds, self.utility(speeds))
+        return Equilibrium(tuple(occupied), ddio_occupied, missed, speeds, self.utility(speeds))
 
     def sample(self, layout: Layout | None, at_s: float, dice: Random, noise: float) -> Sample:
         """Return the counters of a second, each with independent relative noise."""

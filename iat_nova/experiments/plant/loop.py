@@ -21,7 +21,7 @@ STARVED = 0.9  # of the speed with idle ways and ways of best-effort tenants
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Phase:
+class SteadyPhase:
     """A stretch of steady load.
 
     `hosts`: the hosts in turn, each with a tenant more, `ARRIVAL_S` seconds apart; the last host
@@ -49,7 +49,7 @@ class Lost:
     changes: int
 
 
-def phases(number: int, seed: int = SEED) -> list[Phase]:
+def phases(number: int, seed: int = SEED) -> list[SteadyPhase]:
     """Return the four phases of a host.
 
     The phases are boot, a change of one tenant, a change of half the tenants and traffic, a
@@ -63,10 +63,10 @@ def phases(number: int, seed: int = SEED) -> list[Phase]:
     third = draw.changed(second, dice, half, traffic=True)
     last = _whole(third)
     return [
-        Phase("boot", tuple(_booting(first))),
-        Phase("one changes", (_whole(second),)),
-        Phase("half change", (last,)),
-        Phase("restart", (last,), restart=True),
+        SteadyPhase("boot", tuple(_booting(first))),
+        SteadyPhase("one changes", (_whole(second),)),
+        SteadyPhase("half change", (last,)),
+        SteadyPhase("restart", (last,), restart=True),
     ]
 
 
@@ -93,7 +93,7 @@ class Course:
 
     number: int
     seed: int
-    phases: tuple[Phase, ...]
+    phases: tuple[SteadyPhase, ...]
     best: tuple[float, ...]
 
     @classmethod

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.experiments.sim._compile import kernel
-from iat_nova.experiments.sim.machine import Choice
+from iat_nova.experiments.sim.machine import AdcaChoice
 
 # `Adaptive.numbers`: the choice, the counter, the ways left for devices (P), and the shift from a
 # set's number to the number of its monitor.
@@ -56,13 +56,13 @@ class Adaptive(NamedTuple):
     directory: Int64  # [monitor, position, LINE or _READS]
 
 
-def make(choice: Choice, sets: int, ways: int, sampling: int) -> Adaptive:
+def make(choice: AdcaChoice, sets: int, ways: int, sampling: int) -> Adaptive:
     """Return monitors without any observation; devices may take all ways until the first P."""
     shift = max(0, SPACING_BITS - (sampling.bit_length() - 1))
     monitors = -(-sets >> shift)
     watch = np.full((monitors, 3), -1, np.int64)
     watch[:, DEEPEST] = 0
-    numbers = np.array([list(Choice).index(choice), COUNTER_MAX, ways, shift], np.int64)
+    numbers = np.array([list(AdcaChoice).index(choice), COUNTER_MAX, ways, shift], np.int64)
     return Adaptive(
         numbers,
         watch,

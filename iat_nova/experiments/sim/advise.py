@@ -7,10 +7,16 @@ import dataclasses
 
 from iat_nova.experiments.sim.figures.bench import steady
 from iat_nova.experiments.sim.machine import GOLD_6140, LINE_BYTES, MACHINES, Machine
-from iat_nova.experiments.sim.scenario import Event, NicSpec, Scenario, Traffic, Workload
+from iat_nova.experiments.sim.scenario import (
+    NicSpec,
+    Scenario,
+    ScenarioEvent,
+    WireTraffic,
+    Workload,
+)
 from iat_nova.experiments.sim.workloads.profiles import PROFILES
 from iat_nova.model import WayMask
-from iat_nova.report.advice import Advice, Estimate, Rings
+from iat_nova.report.advice import Advice, DeviceRings, Estimate
 
 # For cards of unknown speed.
 SPEED_GBPS = 25.0
@@ -23,7 +29,7 @@ PROFILE = "l3fwd"
 
 
 def estimate(
-    advice: Advice, rings: tuple[Rings, ...], ddio_ways: int, pool_in_turn: bool
+    advice: Advice, rings: tuple[DeviceRings, ...], ddio_ways: int, pool_in_turn: bool
 ) -> Estimate:
     """Emulate the host with these rings and DDIO ways, each card at `LOAD` of its line rate.
 
@@ -46,7 +52,7 @@ def estimate(
 
 
 def _scenario(
-    advice: Advice, rings: tuple[Rings, ...], ddio_ways: int, pool_in_turn: bool
+    advice: Advice, rings: tuple[DeviceRings, ...], ddio_ways: int, pool_in_turn: bool
 ) -> Scenario:
     machine = _machine(advice)
     in_turn = max((pool.buffers for pool in advice.pools if pool.in_turn), default=0)
@@ -76,7 +82,7 @@ def _scenario(
                 pool="ring" if walked else "stack",
             )
         )
-        traffic.append(Traffic(name, name, name, rate, min(one.mtu + 14, 9216), flows=1000))
+        traffic.append(WireTraffic(name, name, name, rate, min(one.mtu + 14, 9216), flows=1000))
         cpu += queues
     return Scenario(
         name="advise",
@@ -91,7 +97,7 @@ def _scenario(
         switch=None,
         workloads=tuple(workloads),
         traffic=tuple(traffic),
-        events=(Event(0.0, "ddio", "ways", float(ddio_ways)),),
+        events=(ScenarioEvent(0.0, "ddio", "ways", float(ddio_ways)),),
         masks={},
         random_masks=False,
         sampling=32,

@@ -50,7 +50,7 @@ Note = Callable[[str], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Trace:
+class AccessTrace:
     """Accesses of one core and its devices, in order: kinds and numbers of sampled lines."""
 
     name: str
@@ -64,7 +64,7 @@ class Trace:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class PassRow:
     """A measurement: the median of `ROUNDS` passes over a trace with warm caches.
 
     `l2_hits` and `llc_hits` are shares of the cores' accesses, 0..1, and characterise the trace.
@@ -84,7 +84,7 @@ def _sampled_lines(size_bytes: int) -> int:
     return size_bytes // LINE_BYTES // SAMPLING
 
 
-def traces(accesses: int) -> Iterator[Trace]:
+def traces(accesses: int) -> Iterator[AccessTrace]:
     """Yield the traces: packets, and random accesses to half of L2, the LLC, four times the LLC.
 
     One random access in four is a write.
@@ -97,11 +97,11 @@ def traces(accesses: int) -> Iterator[Trace]:
         ("miss-heavy", 4 * GOLD_6140.llc_bytes),
     ):
         lines = random.integers(0, _sampled_lines(size), accesses, dtype=np.int32)
-        yield Trace(name, writes, lines)
+        yield AccessTrace(name, writes, lines)
     yield _packets(accesses)
 
 
-def _packets(accesses: int) -> Trace:
+def _packets(accesses: int) -> AccessTrace:
     """Return a trace of packet buffers that exceed DDIO's ways.
 
     The card writes each line, the core reads the line and the card reads the line again, in bursts
@@ -112,7 +112,7 @@ def _packets(accesses: int) -> Trace:
     bursts = (lines % _sampled_lines(6 << 20)).reshape(-1, burst)
     kinds = np.repeat(np.array([DMA_WRITE, READ, DMA_READ], np.int8), burst)
     every = np.tile(bursts, (1, 3)).reshape(-1)[:accesses]
-    return Trace("dma", np.tile(kinds, len(bursts))[:accesses], every)
+    return AccessTrace("dma", np.tile(kinds, len(bursts))[:accesses], every)
 
 
 @kernel
@@ -139,7 +139,7 @@ def _median_s(once: Callable[[], object]) -> float:
     return statistics.median(found)
 
 
-def _ours(trace: Trace) -> Row:
+def _ours(trace: AccessTrace) -> PassRow:
     caches = cache.make(GOLD_6140, SAMPLING)
     replay(caches, trace.kinds[:1], trace.lines[:1])  # compiles
 
@@ -149,7 +149,7 @@ def _ours(trace: Trace) -> Row:
 
     seconds = _median_s(once)
     served = caches.served[0] / caches.served[0].sum()
-    return Row(
+    return PassRow(
         trace.name,
         ENGINE,
         trace.kinds.size / seconds,
@@ -158,7 +158,7 @@ def _ours(trace: Trace) -> Row:
     )
 
 
-def _pycachesim(cachesim: Any, trace: Trace) -> Row:
+def _pycachesim(cachesim: Any, trace: AccessTrace) -> PassRow:
     """Measure pycachesim on the start of a trace: an L2 and an LLC of the same sizes."""
     caches = cache.make(GOLD_6140, SAMPLING)
     memory = cachesim.MainMemory()
@@ -180,7 +180,7 @@ def _pycachesim(cachesim: Any, trace: Trace) -> Row:
     total = (ROUNDS + 1) * len(accesses)
     l2_misses = l2.stats()["MISS_count"]
     served = l2_misses - llc.stats()["MISS_count"]
-    return Row(
+    return PassRow(
         trace.name, PYCACHESIM, len(accesses) / seconds, 1 - l2_misses / total, served / total
     )
 
@@ -193,7 +193,7 @@ def _find_pycachesim() -> Any:
         return None
 
 
-def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[Row]:
+def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[PassRow]:
     """Yield a row per trace and engine; call `note` with the reason for each omitted row."""
     cachesim = _find_pycachesim()
     if cachesim is None:
@@ -234,20 +234,20 @@ def testbed(programs: int) -> Scenario:
     return read_scenario(text, f"testbed-{FUNCTIONS + programs}", "bench.py")
 
 
-def testbed_rows(seconds: float = TESTBED_S) -> Iterator[Row]:
+def testbed_rows(seconds: float = TESTBED_S) -> Iterator[PassRow]:
     """Yield a row for each number of busy cores; a pass takes `seconds` of emulated time."""
     for programs in PROGRAMS:
         yield _emulated(testbed(programs), seconds)
 
 
-def _emulated(scenario: Scenario, seconds: float) -> Row:
+def _emulated(scenario: Scenario, seconds: float) -> PassRow:
     server, wake = EmulatedServer(scenario, 1), threading.Event()
     caches = server.plant.state.caches
     before = _walks(caches)
     taken_s = _median_s(lambda: server.wait(wake, seconds))
     walks = (_walks(caches) - before) / (ROUNDS + 1)
     served = caches.served.sum(axis=0) / caches.served.sum()
-    return Row(
+    return PassRow(
         scenario.name,
         ENGINE,
         walks / taken_s,

@@ -44,7 +44,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Best:
+class BestPlan:
     """A plan with its performance in full runs, one value per seed.
 
     `layouts`: one record per phase, with start and end (one record for a fixed plan). `lack`: the
@@ -79,13 +79,13 @@ class Bound:
     sources: str
     seeds: int
     be_loss: float
-    unmanaged: Best
-    fixed: Best
-    phased: Best
+    unmanaged: BestPlan
+    fixed: BestPlan
+    phased: BestPlan
     tenant_least: float = 0.0
 
     @property
-    def best(self) -> Best:
+    def best(self) -> BestPlan:
         """The result with the smallest shortfall; among equals, with the best PC performance."""
         return max((self.unmanaged, self.fixed, self.phased), key=lambda one: (one.lack, one.pc))
 
@@ -133,7 +133,7 @@ def read(folder: pathlib.Path, scenario: Scenario) -> Bound | None:
     if not isinstance(kept, dict) or kept.get("sources") != identity(scenario):
         return None
     for name in ("unmanaged", "fixed", "phased"):
-        kept[name] = Best(**kept[name])
+        kept[name] = BestPlan(**kept[name])
     return Bound(**kept)
 
 
@@ -257,7 +257,7 @@ class _Searching:
         found = {job.plan: worth(_totals(row)) for job, row in zip(jobs, rows, strict=True)}
         return sorted(found, key=lambda plan: found[plan], reverse=True)[:FULL]
 
-    def _best(self, plans: Sequence[Plan], free: Plan, seeds: int) -> Best:
+    def _best(self, plans: Sequence[Plan], free: Plan, seeds: int) -> BestPlan:
         """Return the best plan after runs in full with every seed."""
         every = range(1, seeds + 1)
         jobs = [self._job(plan, math.inf, seed) for plan in dict.fromkeys(plans) for seed in every]
@@ -274,7 +274,7 @@ class _Searching:
 
         plan = max(found, key=rank)
         be = tuple(one.be for one in found[plan] if one.be is not None)
-        return Best(
+        return BestPlan(
             pc_performance=tuple(one.pc for one in found[plan]),
             be_throughput=be or None,
             layouts=tuple(self._layouts(plan)),

@@ -11,7 +11,7 @@ from typing import Any
 
 from iat_nova import policy
 from iat_nova.experiments.sim import compare, phases
-from iat_nova.experiments.sim.bound_search import AS_FOUND, Placement, Plan, Space, Totals, Unit
+from iat_nova.experiments.sim.bound_search import AS_FOUND, Plan, Space, Totals, Unit, WayPlacement
 from iat_nova.experiments.sim.run import WorkloadResult, run, workload_result
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.server import EmulatedServer
@@ -145,7 +145,7 @@ def measure(job: Job) -> dict[str, Any]:
     return {"phases": found}
 
 
-def lay(server: EmulatedServer, space: Space, placement: Placement) -> None:
+def lay(server: EmulatedServer, space: Space, placement: WayPlacement) -> None:
     """Apply a placement to a server: classes, DDIO's ways, the ports' DCA."""
     for number, domain in enumerate(server.scenario.machine.domains):
         cpus: dict[WayMask, list[int]] = {}

@@ -62,7 +62,7 @@ class Space:
         mask = WayMask.span(lowest, highest - lowest + 1)
         return WayMask(mask | self.coerced) if mask.overlaps(self.coerced) else mask
 
-    def allows(self, placement: Placement) -> bool:
+    def allows(self, placement: WayPlacement) -> bool:
         """Tell whether each socket has enough classes for a placement."""
         for socket in range(self.sockets):
             pairs = zip(self.units, placement.masks, strict=True)
@@ -73,7 +73,7 @@ class Space:
 
 
 @dataclasses.dataclass(frozen=True, slots=True, order=True)
-class Placement:
+class WayPlacement:
     """A layout of the whole machine: masks by unit, DDIO's ways by socket, ports without DCA."""
 
     masks: tuple[WayMask, ...]
@@ -81,7 +81,7 @@ class Placement:
     dca_off: tuple[str, ...]
 
 
-Plan = tuple[Placement, ...]
+Plan = tuple[WayPlacement, ...]
 """One placement per phase."""
 Totals = tuple[float, ...]
 """The totals of a phase, or their sum over several phases."""
@@ -101,7 +101,7 @@ class Search:
         self._space = space
         self._worth = worth
         self._random = random.Random(seed)
-        self._known: list[dict[Placement, Totals]] = [{} for _ in range(phases)]
+        self._known: list[dict[WayPlacement, Totals]] = [{} for _ in range(phases)]
 
     def tell(self, plan: Plan, found: Sequence[Totals]) -> None:
         """Record the totals of a plan in each phase."""
@@ -154,7 +154,7 @@ class Search:
         rows = itertools.islice(itertools.zip_longest(*columns), count)
         return [tuple(own or best for own, best in zip(row, plans[0], strict=True)) for row in rows]
 
-    def _fixed(self, placement: Placement) -> Plan:
+    def _fixed(self, placement: WayPlacement) -> Plan:
         return (placement,) * len(self._known)
 
     def _substituted(self, plan: Plan, phase: int) -> Iterator[Plan]:
@@ -167,8 +167,10 @@ class Search:
         return -lacks, -performance, plan
 
     def _untried(
-        self, placements: Sequence[Placement], tried: set[Placement] | dict[Placement, Totals]
-    ) -> list[Placement]:
+        self,
+        placements: Sequence[WayPlacement],
+        tried: set[WayPlacement] | dict[WayPlacement, Totals],
+    ) -> list[WayPlacement]:
         """Return untried neighbours in random order, from each placement in turn."""
         columns = []
         for placement in placements:
@@ -184,13 +186,13 @@ def add(found: Sequence[Totals]) -> Totals:
     return tuple(map(sum, zip(*found, strict=True)))
 
 
-def unmanaged(space: Space) -> Placement:
+def unmanaged(space: Space) -> WayPlacement:
     """Return the placement without an agent: all ways for every unit, DDIO as found."""
     masks = (space.everything,) * len(space.units)
-    return Placement(masks, (AS_FOUND,) * space.sockets, ())
+    return WayPlacement(masks, (AS_FOUND,) * space.sockets, ())
 
 
-def starts(space: Space, dice: random.Random) -> list[Placement]:
+def starts(space: Space, dice: random.Random) -> list[WayPlacement]:
     """Return the first placements: no masks, nested zones, partitions, and random placements."""
     free = unmanaged(space)
     top, below = space.ways - 1, space.ways - space.ddio - 1
@@ -220,7 +222,7 @@ def starts(space: Space, dice: random.Random) -> list[Placement]:
     return [one for one in dict.fromkeys(found) if space.allows(one) and _sound(space, one)]
 
 
-def _zoned(space: Space, others: WayMask | None, best_effort: WayMask | None) -> Placement:
+def _zoned(space: Space, others: WayMask | None, best_effort: WayMask | None) -> WayPlacement:
     """Return a placement with one mask for best-effort units and one for all other units."""
     masks = tuple(
         (best_effort if unit.priority is Priority.BE else others) or space.everything
@@ -229,7 +231,7 @@ def _zoned(space: Space, others: WayMask | None, best_effort: WayMask | None) ->
     return dataclasses.replace(unmanaged(space), masks=masks)
 
 
-def _parts(space: Space, ways: int, best_effort_high: bool) -> Placement:
+def _parts(space: Space, ways: int, best_effort_high: bool) -> WayPlacement:
     """Return a placement that divides the lowest `ways` evenly among the units of each socket."""
     masks: dict[str, WayMask] = {}
     for socket in range(space.sockets):
@@ -244,7 +246,7 @@ def _parts(space: Space, ways: int, best_effort_high: bool) -> Placement:
     )
 
 
-def neighbours(space: Space, placement: Placement) -> list[Placement]:
+def neighbours(space: Space, placement: WayPlacement) -> list[WayPlacement]:
     """Return all placements one move away.
 
     A mask becomes one way wider or narrower at either end, moves up or down by one way, or becomes
@@ -252,7 +254,7 @@ def neighbours(space: Space, placement: Placement) -> list[Placement]:
     units of one priority on a socket. Other moves: DDIO one way more or less, a port's DCA on or
     off.
     """
-    found: list[Placement] = []
+    found: list[WayPlacement] = []
     for numbers in _groups(space):
         for move in _moves(space):
             masks = list(placement.masks)
@@ -275,7 +277,7 @@ def neighbours(space: Space, placement: Placement) -> list[Placement]:
     ]
 
 
-def _sound(space: Space, placement: Placement) -> bool:
+def _sound(space: Space, placement: WayPlacement) -> bool:
     return all(count == AS_FOUND or 1 <= count < space.ways for count in placement.ddio)
 
 

@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from iat_nova.experiments.sim import clients, nic, nvme
-from iat_nova.experiments.sim.machine import LINE_BYTES, Io
+from iat_nova.experiments.sim.machine import LINE_BYTES, WriteTarget
 from iat_nova.experiments.sim.network import Network
 from iat_nova.experiments.sim.scenario import DiskSpec, Scenario, Workload
-from iat_nova.experiments.sim.space import Space
+from iat_nova.experiments.sim.space import LineSpace
 from iat_nova.experiments.sim.workloads import locality
 from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.experiments.sim.workloads.profiles import Form, Profile
@@ -31,7 +31,7 @@ _KINDS = {
 }
 
 
-def threads(scenario: Scenario, space: Space, network: Network) -> tuple[th.Threads, Rows]:
+def threads(scenario: Scenario, space: LineSpace, network: Network) -> tuple[th.Threads, Rows]:
     """Return all threads, and each workload's threads in the order of the workload's CPUs."""
     rows: dict[str, list[int]] = {}
     ints: list[list[int]] = []
@@ -66,7 +66,7 @@ def threads(scenario: Scenario, space: Space, network: Network) -> tuple[th.Thre
     return made, rows
 
 
-def _thread_ints(workload: Workload, cpu: int, space: Space, sampling: int) -> list[int]:
+def _thread_ints(workload: Workload, cpu: int, space: LineSpace, sampling: int) -> list[int]:
     row = [0] * th.INTS
     row[th.KIND] = _KINDS[workload.profile.form]
     row[th.CORE] = cpu
@@ -91,7 +91,7 @@ def _thread_floats(workload: Workload, profile: Profile, frequency_hz: float) ->
     return row
 
 
-def nics(scenario: Scenario, space: Space, network: Network) -> tuple[nic.Nics, Rows]:
+def nics(scenario: Scenario, space: LineSpace, network: Network) -> tuple[nic.Nics, Rows]:
     """Return the cards with their incoming streams, and each traffic's streams."""
     owners = [workload.name for workload in scenario.workloads]
     rows: dict[str, list[int]] = {}
@@ -137,7 +137,7 @@ def nics(scenario: Scenario, space: Space, network: Network) -> tuple[nic.Nics, 
     return made, rows
 
 
-def closed_loops(scenario: Scenario, space: Space, streams: Rows) -> clients.Clients:
+def closed_loops(scenario: Scenario, space: LineSpace, streams: Rows) -> clients.Clients:
     """Return the closed-loop clients, which wait for each reply."""
     owners = [workload.name for workload in scenario.workloads]
     plans = [
@@ -150,7 +150,7 @@ def closed_loops(scenario: Scenario, space: Space, streams: Rows) -> clients.Cli
     return clients.make(plans, np.random.default_rng(space.random.integers(2**32)))
 
 
-def disks(scenario: Scenario, space: Space, rows: Rows) -> nvme.Disks:
+def disks(scenario: Scenario, space: LineSpace, rows: Rows) -> nvme.Disks:
     """Return the disks and the jobs of their threads."""
     numbers = {disk.name: number for number, disk in enumerate(scenario.disks)}
     jobs = []
@@ -170,7 +170,7 @@ def disks(scenario: Scenario, space: Space, rows: Rows) -> nvme.Disks:
                     space.stretch(lines) // scenario.sampling,
                 )
             )
-    dca = scenario.machine.io is not Io.DMA
+    dca = scenario.machine.io is not WriteTarget.DMA
     return nvme.make(
         [
             nvme.DiskPlan(

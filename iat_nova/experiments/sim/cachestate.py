@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from iat_nova.experiments.sim import adaptive
 from iat_nova.experiments.sim._compile import inlined
-from iat_nova.experiments.sim.machine import GIB, LINE_BYTES, Io, Machine
+from iat_nova.experiments.sim.machine import GIB, LINE_BYTES, Machine, WriteTarget
 from iat_nova.experiments.sim.ways import LAST_WAY, NEVER, padded
 
 # The level that served an access: columns of `Caches.served`.
@@ -144,7 +144,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
     totals = [np.zeros(TOTALS, np.int64) for _ in range(sockets)]
     served = np.zeros((cores, LEVELS), np.int64)
     prefetched = np.zeros((cores, LEVELS), np.int64)
-    adaptive_sets = machine.llc_sets // sampling if machine.io is Io.ADCA else 0
+    adaptive_sets = machine.llc_sets // sampling if machine.io is WriteTarget.ADCA else 0
     found = []
     for socket, llc in enumerate(llcs):
         made = Caches(
@@ -189,7 +189,7 @@ def _registers(machine: Machine, sets: int, socket: int) -> Int64:
     made[SLICES] = machine.slices
     made[SET_BITS] = (sets // machine.slices).bit_length() - 1
     made[FILLS] = machine.llc_fills
-    made[ADAPTS] = machine.io is Io.ADCA
+    made[ADAPTS] = machine.io is WriteTarget.ADCA
     made[CORES] = ((1 << machine.cores) - 1) << socket * machine.cores
     made[LINKED] = machine.sockets > 1
     made[OPTIONS] = made[[FILLS, ADAPTS, LINKED]].any()

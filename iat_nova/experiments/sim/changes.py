@@ -7,20 +7,20 @@ import dataclasses
 import math
 from collections.abc import Iterator
 
-from iat_nova.experiments.sim.scenario import Event, Scenario, Traffic
+from iat_nova.experiments.sim.scenario import Scenario, ScenarioEvent, WireTraffic
 
 
-def comings_and_goings(scenario: Scenario) -> Iterator[Event]:
+def comings_and_goings(scenario: Scenario) -> Iterator[ScenarioEvent]:
     """Yield the events of guests that are absent at first, that arrive, or that leave."""
     for uuid, stay in scenario.stays.items():
         if stay.arrives_s > 0:
-            yield Event(0.0, uuid, "present", 0.0)
-            yield Event(stay.arrives_s, uuid, "present", 1.0)
+            yield ScenarioEvent(0.0, uuid, "present", 0.0)
+            yield ScenarioEvent(stay.arrives_s, uuid, "present", 1.0)
         if stay.leaves_s < math.inf:
-            yield Event(stay.leaves_s, uuid, "present", 0.0)
+            yield ScenarioEvent(stay.leaves_s, uuid, "present", 0.0)
 
 
-def changed(traffic: Traffic, event: Event) -> Traffic:
+def changed(traffic: WireTraffic, event: ScenarioEvent) -> WireTraffic:
     """Return a traffic as changed by an event."""
     match event.key:
         case "rate":

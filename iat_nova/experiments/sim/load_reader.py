@@ -11,7 +11,7 @@ import cattrs
 
 from iat_nova.experiments.sim.checked import Checked
 from iat_nova.experiments.sim.machine import Machine
-from iat_nova.experiments.sim.scenario import Event, NicSpec, Traffic, Workload
+from iat_nova.experiments.sim.scenario import NicSpec, ScenarioEvent, WireTraffic, Workload
 from iat_nova.experiments.sim.workloads.profiles import NETWORKED, PROFILES, Form, Profile
 from iat_nova.model import WayMask
 from iat_nova.policy.problems import Path
@@ -144,7 +144,7 @@ _CONVERTER.register_structure_hook(Profile, lambda profile, _: profile)
 
 def traffic(
     checked: Checked, nics: Mapping[str, NicSpec], workloads: Mapping[str, Workload]
-) -> dict[str, Traffic]:
+) -> dict[str, WireTraffic]:
     """Read the section ``traffic``."""
     found = {}
     offered: dict[str, float] = {}
@@ -163,7 +163,7 @@ def traffic(
         if offered[card.name] > card.speed_bits_per_s and not card.overload:
             checked.complain((*path, "rate"), f"more than {card.name} can carry")
         whole = {"round_trip_s": 50e-6, **given, "name": name, "nic": card.name}
-        found[name] = cattrs.structure(whole, Traffic)
+        found[name] = cattrs.structure(whole, WireTraffic)
     return found
 
 
@@ -189,12 +189,12 @@ def _closed_loop(checked: Checked, path: Path, given: dict[str, Any], target: Wo
 def events(
     checked: Checked,
     workloads: Mapping[str, Workload],
-    traffic: Mapping[str, Traffic],
+    traffic: Mapping[str, WireTraffic],
     nics: Mapping[str, NicSpec],
     machine: Machine,
-) -> tuple[Event, ...]:
+) -> tuple[ScenarioEvent, ...]:
     """Read the section ``events``; the result is sorted by time."""
-    found: list[tuple[Path, Event]] = []
+    found: list[tuple[Path, ScenarioEvent]] = []
     length_s = checked.value.get("length_s")
     for number, given in enumerate(checked.value.get("events", [])):
         if given is None or not {"at_s", "set", "to"} <= given.keys():
@@ -228,7 +228,7 @@ def events(
             continue
         if group == "ddio" and value > machine.llc_ways:
             checked.complain((*path, "to"), f"the machine has {machine.llc_ways} ways")
-        found.append((path, Event(given["at_s"], subject, key, float(value))))
+        found.append((path, ScenarioEvent(given["at_s"], subject, key, float(value))))
     found.sort(key=lambda one: one[1].at_s)
     _check_rates(checked, found, traffic, nics)
     return tuple(event for _, event in found)
@@ -236,8 +236,8 @@ def events(
 
 def _check_rates(
     checked: Checked,
-    found: Sequence[tuple[Path, Event]],
-    traffic: Mapping[str, Traffic],
+    found: Sequence[tuple[Path, ScenarioEvent]],
+    traffic: Mapping[str, WireTraffic],
     nics: Mapping[str, NicSpec],
 ) -> None:
     """Report events, in order of time, after which the traffic exceeds a card's speed."""

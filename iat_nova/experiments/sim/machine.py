@@ -22,7 +22,7 @@ MBA = BandwidthControl(least=10, step=10, most=100, percent=True)
 CPUS_MAX = 63
 
 
-class Io(enum.StrEnum):
+class WriteTarget(enum.StrEnum):
     """The destination of a device's write: memory, the cache, or as ADCA decides."""
 
     DMA = "dma"
@@ -30,7 +30,7 @@ class Io(enum.StrEnum):
     ADCA = "adca"
 
 
-class Choice(enum.StrEnum):
+class AdcaChoice(enum.StrEnum):
     """The number of ways that ADCA takes from its monitors.
 
     The largest number of all monitors, the mean of the largest and the smallest, or the smallest.
@@ -85,8 +85,8 @@ class Machine:
     sockets: int = 1
     llc_fills: bool = False
     l1_bytes: int = 32 << 10
-    io: Io = Io.DCA
-    adca: Choice = Choice.NORMAL
+    io: WriteTarget = WriteTarget.DCA
+    adca: AdcaChoice = AdcaChoice.NORMAL
     mba: bool = False
     streamer_lines: int = 0
     even_slices: bool = False

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.experiments.sim import rings
-from iat_nova.experiments.sim.machine import Io
+from iat_nova.experiments.sim.machine import WriteTarget
 from iat_nova.experiments.sim.scenario import Scenario, Workload
-from iat_nova.experiments.sim.space import Space
+from iat_nova.experiments.sim.space import LineSpace
 from iat_nova.experiments.sim.workloads import poller
 from iat_nova.experiments.sim.workloads.profiles import NETWORKED, Form
 
@@ -30,7 +30,7 @@ class Queue:
 class Network:
     """A scenario's pools and rings; `queues`: by workload, in the order of the workload's CPUs."""
 
-    def __init__(self, scenario: Scenario, space: Space) -> None:
+    def __init__(self, scenario: Scenario, space: LineSpace) -> None:
         self._scenario = scenario
         self._pools: list[rings.PoolPlan] = []
         self._rings: list[rings.RingPlan] = []
@@ -48,7 +48,7 @@ class Network:
         """Return the number of a workload's mempool, -1 without a mempool."""
         return self._pool_of.get(workload.name, -1)
 
-    def _plan(self, workload: Workload, space: Space) -> None:
+    def _plan(self, workload: Workload, space: LineSpace) -> None:
         """Plan a workload's mempool, and the rings of each of the workload's CPUs."""
         cores = list(workload.cpus)
         if workload.switch is not None:  # the switch reads and writes the guest's buffers
@@ -59,7 +59,7 @@ class Network:
         is_stack = workload.pool == "stack"
         self._pools.append(rings.PoolPlan(start, workload.buffers, is_stack, sharers))
         card = next((card for card in self._scenario.nics if card.name == workload.nic), None)
-        dca = self._scenario.machine.io is not Io.DMA and (card is None or card.dca)
+        dca = self._scenario.machine.io is not WriteTarget.DMA and (card is None or card.dca)
         socket = 0 if card is None else card.socket
         slots = workload.ring + workload.backlog
         made = [

@@ -24,7 +24,7 @@ PANELS = (
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Standing:
+class ScenarioStanding:
     """One scenario under one strategy: medians over the seeds.
 
     `pc_of_best`: PC performance relative to the best strategy. None without a measurement.
@@ -45,7 +45,7 @@ class Standing:
         return self.pc_of_best is not None and self.pc_of_best >= 1.0 - TIE
 
 
-def standings(rows: Sequence[Row]) -> tuple[Standing, ...]:
+def standings(rows: Sequence[Row]) -> tuple[ScenarioStanding, ...]:
     """Return the standing of each strategy in each scenario, in the order of the rows."""
     return tuple(
         standing
@@ -54,13 +54,13 @@ def standings(rows: Sequence[Row]) -> tuple[Standing, ...]:
     )
 
 
-def _of_one(rows: Sequence[Row]) -> Iterator[Standing]:
+def _of_one(rows: Sequence[Row]) -> Iterator[ScenarioStanding]:
     runs = {name: [r for r in rows if r.strategy == name] for name in _strategies(rows)}
     worth = {name: _median(mine, "pc_performance") for name, mine in runs.items()}
     best = max((value for value in worth.values() if value is not None), default=None)
     for name, mine in runs.items():
         value = worth[name]
-        yield Standing(
+        yield ScenarioStanding(
             scenario=mine[0].scenario,
             strategy=name,
             seeds=len(mine),

@@ -14,7 +14,7 @@ from iat_nova.experiments.sim.scenario import Scenario, Stay
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Phase:
+class CutPhase:
     """A phase of a shortened scenario in emulated seconds, with its length before the cut."""
 
     start_s: float
@@ -32,7 +32,7 @@ class Cut:
     """A scenario with shortened phases."""
 
     scenario: Scenario
-    phases: tuple[Phase, ...]
+    phases: tuple[CutPhase, ...]
 
 
 def of(scenario: Scenario, most: int) -> tuple[float, ...]:
@@ -86,7 +86,7 @@ def cut(scenario: Scenario, ends: Sequence[float], most_s: float) -> Cut:
     return Cut(
         shorter,
         tuple(
-            Phase(start, end, length)
+            CutPhase(start, end, length)
             for start, end, length in zip(cut_starts, cut_ends, lengths, strict=True)
         ),
     )

@@ -9,8 +9,8 @@ from iat_nova.experiments.sim import build, cache, engine, memory, nic, nvme
 from iat_nova.experiments.sim.cachestate import DRAWN_LINES
 from iat_nova.experiments.sim.machine import GIB
 from iat_nova.experiments.sim.network import Network
-from iat_nova.experiments.sim.scenario import Scenario, Traffic
-from iat_nova.experiments.sim.space import LINES_MAX, Space
+from iat_nova.experiments.sim.scenario import Scenario, WireTraffic
+from iat_nova.experiments.sim.space import LINES_MAX, LineSpace
 from iat_nova.experiments.sim.workloads import locality
 from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.experiments.sim.workloads.profiles import NETWORKED, Form
@@ -27,7 +27,7 @@ class Plant:
     def __init__(self, scenario: Scenario, seed: int) -> None:
         self.scenario = scenario
         self.owners = [workload.name for workload in scenario.workloads]
-        space = Space(seed)
+        space = LineSpace(seed)
         network = Network(scenario, space)
         self.queues = network.queues
         rings = network.rings()
@@ -95,7 +95,7 @@ class Plant:
         """Set the share of time in which a workload runs; 0: the workload does not run."""
         self.state.threads.floats[self.threads[name], th.DUTY] = duty
 
-    def set_traffic(self, traffic: Traffic) -> None:
+    def set_traffic(self, traffic: WireTraffic) -> None:
         """Set a traffic's streams to the present rate, packet size, burst and flows."""
         rate = nic.packets_per_s(traffic.rate_bits_per_s, traffic.packet_bytes)
         rows = self.streams[traffic.name]

@@ -15,7 +15,7 @@ import cattrs
 from iat_nova.common.readers import SCENARIO
 from iat_nova.experiments.sim import load_reader
 from iat_nova.experiments.sim.checked import Checked
-from iat_nova.experiments.sim.machine import CPUS_MAX, MACHINES, Choice, Io, Machine
+from iat_nova.experiments.sim.machine import CPUS_MAX, MACHINES, AdcaChoice, Machine, WriteTarget
 from iat_nova.experiments.sim.scenario import (
     SHIPPED,
     DiskSpec,
@@ -77,8 +77,8 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
     sockets = 2 if given.get("sockets") == 2 else 1
     choices: dict[str, Sequence[object]] = {
         "machine": list(MACHINES),
-        "io": list(Io),
-        "adca": list(Choice),
+        "io": list(WriteTarget),
+        "adca": list(AdcaChoice),
         "strategy": list(strategies.BUILT_IN),
         "attachment": list(AttachmentKind),
         "profile": list(PROFILES),
@@ -179,10 +179,10 @@ def _machine(checked: Checked) -> Machine:
             f"invalid number: expected 1 for {machine.name}, which has {machine.cores} cores",
         )
         sockets = 1
-    io, adca = Io(top.get("io", machine.io)), Choice(top.get("adca", machine.adca))
+    io, adca = WriteTarget(top.get("io", machine.io)), AdcaChoice(top.get("adca", machine.adca))
     mba = top.get("mba", machine.mba)
     machine = dataclasses.replace(machine, sockets=sockets, io=io, adca=adca, mba=mba)
-    if io is Io.ADCA:  # ADCA limits device lines in each set, not by a mask
+    if io is WriteTarget.ADCA:  # ADCA limits device lines in each set, not by a mask
         return dataclasses.replace(machine, ddio_ways=WayMask.span(0, machine.llc_ways))
     return machine
 

@@ -298,7 +298,7 @@ def _agent(
     parts = Parts(
         inventory=tenants,
         policies=PolicyKeeper(chosen, lambda: chosen, None, journal, tenants.changed),
-        make_strategy=lambda numbers: _Found(
+        make_strategy=lambda numbers: _AsFound(
             strategies.make(name, numbers, options), scenario if first else unmasked
         ),
         counters=server,
@@ -309,7 +309,7 @@ def _agent(
     return Agent(parts)
 
 
-class _Found:
+class _AsFound:
     """A strategy that begins with the scenario's masks as the layout on the hardware."""
 
     def __init__(self, strategy: Strategy, scenario: Scenario) -> None:

@@ -12,7 +12,7 @@ import math
 import pathlib
 from collections.abc import Mapping
 
-from iat_nova.experiments.sim.machine import Io, Machine
+from iat_nova.experiments.sim.machine import Machine, WriteTarget
 from iat_nova.experiments.sim.workloads.profiles import Profile
 from iat_nova.model import (
     CacheDomain,
@@ -98,7 +98,7 @@ class Workload:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Traffic:
+class WireTraffic:
     """Packets from the wire to a workload, in bursts of `burst`, spread over the queues.
 
     `clients` makes the traffic a closed loop: this number of requests is under way. The next
@@ -117,7 +117,7 @@ class Traffic:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Event:
+class ScenarioEvent:
     """At `at_s`, the property of `subject` becomes `value` (base units)."""
 
     at_s: float
@@ -160,8 +160,8 @@ class Scenario:
     guests: tuple[Guest, ...]
     switch: VirtualSwitch | None
     workloads: tuple[Workload, ...]
-    traffic: tuple[Traffic, ...]
-    events: tuple[Event, ...]
+    traffic: tuple[WireTraffic, ...]
+    events: tuple[ScenarioEvent, ...]
     masks: Mapping[str, WayMask]
     random_masks: bool
     sampling: int
@@ -191,7 +191,7 @@ class Scenario:
         ports = tuple(
             DcaPort(disk.address, (disk.address,))
             for disk in self.disks
-            if disk.dca and self.machine.io is not Io.DMA
+            if disk.dca and self.machine.io is not WriteTarget.DMA
         )
         first, *others = self.machine.domains  # where all disks are
         return dataclasses.replace(first, dca_ports=ports), *others

@@ -15,7 +15,7 @@ from iat_nova.experiments.sim import cache, changes, engine, inbound, nic, rings
 from iat_nova.experiments.sim.machine import LINE_BYTES
 from iat_nova.experiments.sim.noise import Noisy
 from iat_nova.experiments.sim.plant import Plant
-from iat_nova.experiments.sim.scenario import Event, Scenario, Traffic
+from iat_nova.experiments.sim.scenario import Scenario, ScenarioEvent, WireTraffic
 from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
 from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.hardware.api import (
@@ -65,10 +65,10 @@ class EmulatedServer:
         self._now_ns = 0
         self._engine_ns = 0
         self._started = time.monotonic()
-        self._events: list[Event] = sorted(
+        self._events: list[ScenarioEvent] = sorted(
             [*scenario.events, *changes.comings_and_goings(scenario)], key=lambda event: event.at_s
         )
-        self._traffic: dict[str, Traffic] = {t.name: t for t in scenario.traffic}
+        self._traffic: dict[str, WireTraffic] = {t.name: t for t in scenario.traffic}
         self._duty = {workload.name: workload.duty for workload in scenario.workloads}
         self._absent: set[str] = set()  # workloads of absent guests
         self._silent: frozenset[str] = frozenset()
@@ -156,7 +156,7 @@ class EmulatedServer:
         while self._events and round(self._events[0].at_s * _NS) <= self._now_ns:
             self._apply_event(self._events.pop(0))
 
-    def _apply_event(self, event: Event) -> None:
+    def _apply_event(self, event: ScenarioEvent) -> None:
         if event.subject == "ddio":
             ways = int(event.value)
             top = self.scenario.machine.llc_ways - ways
@@ -199,7 +199,7 @@ class EmulatedServer:
             if traffic.to in names:
                 self._send(traffic)
 
-    def _send(self, traffic: Traffic) -> None:
+    def _send(self, traffic: WireTraffic) -> None:
         """Set a traffic's streams to its values; the rate is 0 while the guest is absent."""
         if traffic.to in self._absent:
             traffic = dataclasses.replace(traffic, rate_bits_per_s=0.0)

@@ -13,7 +13,7 @@ PAGE_LINES = 64
 LINES_MAX = 1 << 28
 
 
-class Space:
+class LineSpace:
     """Lines, reserved one after another. `random`: the source of all chance in a machine."""
 
     def __init__(self, seed: int) -> None:

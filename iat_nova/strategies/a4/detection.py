@@ -8,12 +8,20 @@ from collections.abc import Iterable, Iterator
 
 from iat_nova.model import Action, Message, Step, message
 from iat_nova.strategies.a4 import thresholds as t
-from iat_nova.strategies.a4.state import Flags, Kind, Label, Look, Memory, Phase, Reading
+from iat_nova.strategies.a4.state import (
+    A4Memory,
+    A4Phase,
+    DeviceKind,
+    Flags,
+    Label,
+    TickRates,
+    TickReading,
+)
 
-Found = tuple[Memory, tuple[Step, ...]]
+Found = tuple[A4Memory, tuple[Step, ...]]
 
 
-def antagonists(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
+def antagonists(memory: A4Memory, labels: Iterable[Label], now: TickReading) -> Found:
     """Return the memory with new antagonists. If there are any, the policy restarts at INIT."""
     steps = []
     phase = memory.phase
@@ -23,28 +31,30 @@ def antagonists(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
         why = _guilty(label, phase, memory.launched, now)
         if why is None:
             continue
-        if label.kind is Kind.STORAGE and phase is Phase.STABLE:
-            phase = Phase.INIT  # at once: other tenants are not judged in this tick
+        if label.kind is DeviceKind.STORAGE and phase is A4Phase.STABLE:
+            phase = A4Phase.INIT  # at once: other tenants are not judged in this tick
         flags = Flags(grow=True, shrink=True, restart=True)
         named = (*memory.antagonists, label.id)
         memory = dataclasses.replace(memory, antagonists=named, flags=flags)
         steps.append(Step(Action.SHRINK, label.id, message("antagonist", cause=why)))
     if steps:
-        memory = dataclasses.replace(memory, phase=Phase.INIT)
+        memory = dataclasses.replace(memory, phase=A4Phase.INIT)
     return memory, tuple(steps)
 
 
-def _guilty(label: Label, phase: Phase, launched: tuple[str, ...], now: Reading) -> Message | None:
+def _guilty(
+    label: Label, phase: A4Phase, launched: tuple[str, ...], now: TickReading
+) -> Message | None:
     """Return why a tenant is an antagonist; None if the tenant is none or cannot be judged now."""
     look = now.tenants[label.id]
-    if label.kind is Kind.STORAGE and phase is Phase.STABLE:
+    if label.kind is DeviceKind.STORAGE and phase is A4Phase.STABLE:
         return _storage(look, now)
-    if phase is Phase.STABLE or (label.high and label.id in launched):
+    if phase is A4Phase.STABLE or (label.high and label.id in launched):
         return _cores(look)
     return None
 
 
-def _storage(look: Look, now: Reading) -> Message | None:
+def _storage(look: TickRates, now: TickReading) -> Message | None:
     """Judge storage by DDIO's misses, the share of inbound bytes, and the tenant's own misses."""
     dma, share, llc = now.ddio_miss, now.storage_percent, look.llc_miss
     if dma is None or share is None or llc is None:
@@ -57,7 +67,7 @@ def _storage(look: Look, now: Reading) -> Message | None:
     return message("storage-leaks", ddio_percent=dma, storage_percent=share, llc_percent=llc)
 
 
-def _cores(look: Look) -> Message | None:
+def _cores(look: TickRates) -> Message | None:
     """Judge a tenant by high miss rates in both L2 and LLC."""
     l2, llc = look.l2_miss, look.llc_miss
     if l2 is None or llc is None or l2 <= t.L2_MISS_PERCENT or llc <= t.LLC_MISS_PERCENT:
@@ -65,20 +75,22 @@ def _cores(look: Look) -> Message | None:
     return message("cores-miss", l2_percent=l2, llc_percent=llc)
 
 
-def another_load(memory: Memory, labels: Iterable[Label], now: Reading) -> Found:
+def another_load(memory: A4Memory, labels: Iterable[Label], now: TickReading) -> Found:
     """Compare a tick in STABLE with the stable reading.
 
     On a difference, the policy restarts at INIT.
     """
     base = memory.stable
-    if memory.phase is not Phase.STABLE or base is None:
+    if memory.phase is not A4Phase.STABLE or base is None:
         return memory, ()
     by_id = {label.id: label for label in labels}
     hits = tuple(_hits(by_id.values(), base, now))
     freed = tuple(_released(memory, by_id, base, now))
     if not hits and not freed:
         return memory, ()
-    cores = any(by_id[one].kind is not Kind.STORAGE for one in memory.antagonists if one in by_id)
+    cores = any(
+        by_id[one].kind is not DeviceKind.STORAGE for one in memory.antagonists if one in by_id
+    )
     gone = {step.subject for step in freed}
     flags = Flags(
         grow=memory.flags.grow or bool(hits),
@@ -86,11 +98,11 @@ def another_load(memory: Memory, labels: Iterable[Label], now: Reading) -> Found
         restart=True,
     )
     left = tuple(one for one in memory.antagonists if one not in gone)
-    after = dataclasses.replace(memory, phase=Phase.INIT, antagonists=left, flags=flags)
+    after = dataclasses.replace(memory, phase=A4Phase.INIT, antagonists=left, flags=flags)
     return after, (*hits, *freed)
 
 
-def _hits(labels: Iterable[Label], base: Reading, now: Reading) -> Iterator[Step]:
+def _hits(labels: Iterable[Label], base: TickReading, now: TickReading) -> Iterator[Step]:
     """Yield the high-priority tenants with a changed LLC hit rate."""
     for label, before, after in guarded(labels, base, now):
         off = abs(after - before)
@@ -100,7 +112,7 @@ def _hits(labels: Iterable[Label], base: Reading, now: Reading) -> Iterator[Step
 
 
 def guarded(
-    labels: Iterable[Label], base: Reading, now: Reading
+    labels: Iterable[Label], base: TickReading, now: TickReading
 ) -> Iterator[tuple[Label, float, float]]:
     """Yield LLC hit rates before and after, of high-priority tenants without a device.
 
@@ -114,7 +126,7 @@ def guarded(
             yield label, before.hit, after.hit
 
 
-def unchanged(memory: Memory, labels: Iterable[Label], now: Reading) -> tuple[Message, ...]:
+def unchanged(memory: A4Memory, labels: Iterable[Label], now: TickReading) -> tuple[Message, ...]:
     """Return the largest change of a guarded hit rate, below the limits, and DDIO's misses."""
     base = memory.stable or now
     found = max(guarded(labels, base, now), key=lambda one: abs(one[2] - one[1]), default=None)
@@ -131,13 +143,13 @@ def unchanged(memory: Memory, labels: Iterable[Label], now: Reading) -> tuple[Me
 
 
 def _released(
-    memory: Memory, labels: dict[str, Label], base: Reading, now: Reading
+    memory: A4Memory, labels: dict[str, Label], base: TickReading, now: TickReading
 ) -> Iterator[Step]:
     """Yield antagonists whose behaviour is no longer antagonistic."""
     for one in memory.antagonists:
         if one not in labels:
             continue
-        if labels[one].kind is Kind.STORAGE:
+        if labels[one].kind is DeviceKind.STORAGE:
             why = _less(base.storage, now.storage)
         else:
             why = _differs(base.tenants.get(one), now.tenants.get(one))
@@ -151,7 +163,7 @@ def _less(before: float | None, now: float | None) -> Message | None:
     return message("storage-reads", before_bytes_per_s=before, after_bytes_per_s=now)
 
 
-def _differs(before: Look | None, now: Look | None) -> Message | None:
+def _differs(before: TickRates | None, now: TickRates | None) -> Message | None:
     if before is None or now is None:
         return None
     pairs = (

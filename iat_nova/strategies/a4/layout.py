@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
-from iat_nova.strategies.a4.state import Kind, Label, Zones
+from iat_nova.strategies.a4.state import DeviceKind, Label, Zones
 from iat_nova.strategies.a4.thresholds import LEAST_WAYS
 from iat_nova.strategies.layout.open_ways import open_ways
 
@@ -57,7 +57,7 @@ def _dca_off(
     inventory: DomainInventory, labels: Iterable[Label], trash: Collection[str]
 ) -> tuple[str, ...]:
     """Return the root ports above devices of storage antagonists."""
-    storage = {one.id for one in labels if one.kind is Kind.STORAGE and one.id in trash}
+    storage = {one.id for one in labels if one.kind is DeviceKind.STORAGE and one.id in trash}
     devices = {device for one in inventory.tenants if one.id in storage for device in one.devices}
     return tuple(
         port.address for port in inventory.domain.dca_ports if not devices.isdisjoint(port.devices)

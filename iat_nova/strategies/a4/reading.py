@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from iat_nova.model import Rates, Sample
-from iat_nova.strategies.a4.state import Kind, Label, Look, Reading
+from iat_nova.strategies.a4.state import DeviceKind, Label, TickRates, TickReading
 
 
-def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> Reading:
+def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> TickReading:
     """Return the average of two samples; `pooled` are the antagonists without storage.
 
     A tenant missing from either sample is absent; a value unknown in either sample is None.
@@ -18,7 +18,7 @@ def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> Reading:
     rates = {t: _sum((first.tenants[t], second.tenants[t])) for t in sorted(both)}
     hits = _mean(first.ddio_hits_per_s, second.ddio_hits_per_s)
     misses = _mean(first.ddio_misses_per_s, second.ddio_misses_per_s)
-    return Reading(
+    return TickReading(
         tenants={tenant: _look(one) for tenant, one in rates.items()},
         pool=_pool(rates, pooled),
         ddio_miss=_percent(misses, hits),
@@ -30,11 +30,11 @@ def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> Reading:
 
 def pooled(labels: Iterable[Label], antagonists: Iterable[str]) -> tuple[str, ...]:
     """Return the antagonists without storage."""
-    from_cores = {label.id for label in labels if label.kind is not Kind.STORAGE}
+    from_cores = {label.id for label in labels if label.kind is not DeviceKind.STORAGE}
     return tuple(tenant for tenant in antagonists if tenant in from_cores)
 
 
-def _pool(rates: Mapping[str, Rates], names: Iterable[str]) -> Look | None:
+def _pool(rates: Mapping[str, Rates], names: Iterable[str]) -> TickRates | None:
     found = [rates[name] for name in names if name in rates]
     return _look(_sum(found)) if found else None
 
@@ -56,9 +56,9 @@ def _total(values: Iterable[float | None]) -> float | None:
     return None if None in known else sum(value for value in known if value is not None)
 
 
-def _look(rates: Rates) -> Look:
+def _look(rates: Rates) -> TickRates:
     miss = _percent(rates.misses_per_s, rates.references_per_s - rates.misses_per_s)
-    return Look(
+    return TickRates(
         hit=None if miss is None else 100.0 - miss,
         l2_miss=_percent(rates.l2_misses_per_s, rates.l2_hits_per_s),
     )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from iat_nova.model import CacheDomain, Layout, Sample
 
 
-class Phase(enum.StrEnum):
+class A4Phase(enum.StrEnum):
     """The active part of the policy."""
 
     INIT = "init"  # zones have their minimum; sizes are unknown
@@ -18,7 +18,7 @@ class Phase(enum.StrEnum):
     STABLE = "stable"  # sizes are settled; the load is watched
 
 
-class Kind(enum.StrEnum):
+class DeviceKind(enum.StrEnum):
     """The kind of a tenant's device."""
 
     CORES = "cores"
@@ -32,16 +32,16 @@ class Label:
 
     id: str
     high: bool  # high priority
-    kind: Kind
+    kind: DeviceKind
 
     @property
     def io(self) -> bool:
         """Whether the tenant has a device."""
-        return self.kind is not Kind.CORES
+        return self.kind is not DeviceKind.CORES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Look:
+class TickRates:
     """A tenant's rates over a tick, in percent of accesses; None if unknown."""
 
     hit: float | None  # LLC
@@ -54,15 +54,15 @@ class Look:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class TickReading:
     """Counters of a tick. None if there is no such counter: rules based on the counter are skipped.
 
     `pool`: the total of all antagonists without storage. `memory`, `storage`, `network`: bytes per
     second. `ddio_miss`: percent.
     """
 
-    tenants: Mapping[str, Look]
-    pool: Look | None = None
+    tenants: Mapping[str, TickRates]
+    pool: TickRates | None = None
     ddio_miss: float | None = None
     memory: float | None = None
     storage: float | None = None
@@ -94,30 +94,30 @@ class Zones:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Memory:
+class A4Memory:
     """The policy's memory from tick to tick.
 
     `initial`: the reading by which sizes are judged. `stable`: the reading by which a change of
     load is detected. `previous`: the tick before.
     """
 
-    phase: Phase = Phase.INIT
+    phase: A4Phase = A4Phase.INIT
     zones: Zones = dataclasses.field(default_factory=Zones)
     flags: Flags = dataclasses.field(default_factory=Flags)
     antagonists: tuple[str, ...] = ()
     launched: tuple[str, ...] = ()
-    initial: Reading | None = None
-    stable: Reading | None = None
-    previous: Reading | None = None
+    initial: TickReading | None = None
+    stable: TickReading | None = None
+    previous: TickReading | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class A4State:
     """The memory between two steps; `pending` is the first sample of a tick."""
 
     iteration: int = 0
     labels: tuple[Label, ...] = ()
     domain: CacheDomain | None = None
-    memory: Memory = dataclasses.field(default_factory=Memory)
+    memory: A4Memory = dataclasses.field(default_factory=A4Memory)
     layout: Layout | None = None
     pending: Sample | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One sample: regroup, gather a tick, detect, size. Pure: all memory is in the `State`."""
+"""One sample: regroup, gather a tick, detect, size. Pure: all memory is in the `A4State`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from iat_nova.model import (
 from iat_nova.strategies.a4 import detection, thresholds, zones
 from iat_nova.strategies.a4 import layout as layouts
 from iat_nova.strategies.a4.reading import pooled, read
-from iat_nova.strategies.a4.state import Kind, Label, Memory, Phase, State, Zones
+from iat_nova.strategies.a4.state import A4Memory, A4Phase, A4State, DeviceKind, Label, Zones
 from iat_nova.strategies.a4.thresholds import LEAST_WAYS
 
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
-Outcome = tuple[Memory, int | None, tuple[Message, ...], tuple[Step, ...]]
+Outcome = tuple[A4Memory, int | None, tuple[Message, ...], tuple[Step, ...]]
 """Memory, the rule that applied, why, and steps."""
 
 
@@ -41,8 +41,8 @@ class A4:
     Thresholds are fixed, so the policy's parameters are ignored.
     """
 
-    state_type = State
-    phases = tuple(phase.value for phase in Phase)
+    state_type = A4State
+    phases = tuple(phase.value for phase in A4Phase)
     rules = tuple((n, before.value, after.value) for n, before, after, _ in zones.TRANSITIONS)
 
     def __init__(self, parameters: Parameters | None = None) -> None:
@@ -62,17 +62,17 @@ class A4:
 
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
-    ) -> State:
+    ) -> A4State:
         """Return the state before the first step.
 
         `layout`: the agent's layout on the hardware, or None.
         """
         del inventory, at_s
-        return State(layout=layout)
+        return A4State(layout=layout)
 
     def step(
-        self, state: State, inventory: DomainInventory, sample: Sample
-    ) -> tuple[State, Decision]:
+        self, state: A4State, inventory: DomainInventory, sample: Sample
+    ) -> tuple[A4State, Decision]:
         """Decide one sample: every second sample completes a tick."""
         here = dataclasses.replace(
             state,
@@ -98,13 +98,13 @@ def _label(tenant: Tenant) -> Label:
     A storage tenant has a whole PCI device other than a network card, according to libvirt and
     sysfs. All other devices named by a PCI address belong to the slicing model.
     """
-    kind = Kind.NETWORK if tenant.io else Kind.CORES
+    kind = DeviceKind.NETWORK if tenant.io else DeviceKind.CORES
     if tenant.model is DeviceModel.NONE and any(map(_PCI_ADDRESS.fullmatch, tenant.devices)):
-        kind = Kind.STORAGE
+        kind = DeviceKind.STORAGE
     return Label(tenant.id, tenant.priority is not Priority.BE, kind)
 
 
-def _regroup(before: State, here: State) -> Outcome:
+def _regroup(before: A4State, here: A4State) -> Outcome:
     """Update the memory after a change of tenants or domain.
 
     Unchanged antagonists stay antagonists. Arrived tenants restart the zones.
@@ -118,7 +118,7 @@ def _regroup(before: State, here: State) -> Outcome:
         rule = zones.LAUNCHED[memory.phase]
         memory = dataclasses.replace(
             memory,
-            phase=Phase.INIT,
+            phase=A4Phase.INIT,
             zones=Zones(LEAST_WAYS, memory.zones.trash),
             flags=dataclasses.replace(memory.flags, grow=True),
             launched=(*(one for one in memory.launched if one in now), *launched),
@@ -134,7 +134,7 @@ def _regroup(before: State, here: State) -> Outcome:
     return memory, rule, (zones.meaning(rule),) if rule else (), tuple(steps)
 
 
-def _tick(here: State, first: Sample, second: Sample) -> Outcome:
+def _tick(here: A4State, first: Sample, second: Sample) -> Outcome:
     """Run the policy once, on two samples."""
     assert here.domain is not None
     labels, start = here.labels, here.memory
@@ -148,7 +148,7 @@ def _tick(here: State, first: Sample, second: Sample) -> Outcome:
     if sized is not None:
         memory, number, why = sized
         steps = (*steps, *_resized(start.zones, memory.zones, why))
-        if start.phase is not Phase.STABLE:
+        if start.phase is not A4Phase.STABLE:
             rule = number
     memory = dataclasses.replace(memory, previous=now, launched=())
     if sized is None:
@@ -183,7 +183,7 @@ def _switched(before: Layout | None, after: Layout) -> Iterator[Step]:
 
 
 def _decision(
-    before: State, after: State, inventory: DomainInventory, sample: Sample, outcome: Outcome
+    before: A4State, after: A4State, inventory: DomainInventory, sample: Sample, outcome: Outcome
 ) -> Decision:
     """Return the decision with all steps."""
     assert after.layout is not None

@@ -14,13 +14,13 @@ from collections.abc import Iterable
 from iat_nova.model import Message, message
 from iat_nova.strategies.a4 import thresholds as t
 from iat_nova.strategies.a4.detection import guarded
-from iat_nova.strategies.a4.state import Kind, Label, Memory, Phase, Reading, Zones
+from iat_nova.strategies.a4.state import A4Memory, A4Phase, DeviceKind, Label, TickReading, Zones
 
 RESTART, GROW, SHRINK, SHRUNK, NOTHING, LARGER, TURN, GROWN, SMALLER, DONE = range(1, 11)
 CHANGED, DETECTED = 11, 12
-LAUNCHED = {Phase.INIT: 13, Phase.ADJUST: 14, Phase.STABLE: 15}
-_INIT, _ADJUST, _STABLE = Phase.INIT, Phase.ADJUST, Phase.STABLE
-TRANSITIONS: tuple[tuple[int, Phase, Phase, str], ...] = (
+LAUNCHED = {A4Phase.INIT: 13, A4Phase.ADJUST: 14, A4Phase.STABLE: 15}
+_INIT, _ADJUST, _STABLE = A4Phase.INIT, A4Phase.ADJUST, A4Phase.STABLE
+TRANSITIONS: tuple[tuple[int, A4Phase, A4Phase, str], ...] = (
     (RESTART, _INIT, _INIT, "a4-restart"),
     (GROW, _INIT, _ADJUST, "a4-grow"),
     (SHRINK, _INIT, _ADJUST, "a4-shrink"),
@@ -39,7 +39,7 @@ TRANSITIONS: tuple[tuple[int, Phase, Phase, str], ...] = (
 )
 _CODES = {number: code for number, _, _, code in TRANSITIONS}
 
-Next = tuple[Memory, int, tuple[Message, ...]]
+Next = tuple[A4Memory, int, tuple[Message, ...]]
 """The memory after a tick, the rule, and what was against another step."""
 
 
@@ -48,18 +48,18 @@ def meaning(rule: int) -> Message:
     return message(_CODES[rule])
 
 
-def size(memory: Memory, labels: Iterable[Label], now: Reading, most: int) -> Next | None:
+def size(memory: A4Memory, labels: Iterable[Label], now: TickReading, most: int) -> Next | None:
     """Run INIT or ADJUST once; None in STABLE. `most`: maximum ways of the low-priority zone."""
-    if memory.phase is Phase.STABLE:
+    if memory.phase is A4Phase.STABLE:
         return None
-    if memory.phase is Phase.INIT:
+    if memory.phase is A4Phase.INIT:
         return _init(memory, now, most)
     if memory.flags.grow:
         return _grow(memory, labels, now, most)
     return _shrink(memory, labels, now)
 
 
-def _init(memory: Memory, now: Reading, most: int) -> Next:
+def _init(memory: A4Memory, now: TickReading, most: int) -> Next:
     flags, zones = memory.flags, memory.zones
     if flags.restart:
         low = t.LEAST_WAYS if flags.grow or flags.shrink else zones.low
@@ -69,16 +69,16 @@ def _init(memory: Memory, now: Reading, most: int) -> Next:
     if flags.grow:
         low = min(t.FIRST_WAYS, most)
         zones = Zones(low, low if flags.shrink else zones.trash)
-        after = dataclasses.replace(memory, phase=Phase.ADJUST, zones=zones, initial=now)
+        after = dataclasses.replace(memory, phase=A4Phase.ADJUST, zones=zones, initial=now)
         return after, GROW, ()
     if flags.shrink:
         after = _begin_shrink(memory, now, undone=False)
-        return after, SHRINK if after.phase is Phase.ADJUST else SHRUNK, ()
+        return after, SHRINK if after.phase is A4Phase.ADJUST else SHRUNK, ()
     zones = Zones(zones.low, 0)
-    return dataclasses.replace(memory, phase=Phase.STABLE, zones=zones, stable=now), NOTHING, ()
+    return dataclasses.replace(memory, phase=A4Phase.STABLE, zones=zones, stable=now), NOTHING, ()
 
 
-def _grow(memory: Memory, labels: Iterable[Label], now: Reading, most: int) -> Next:
+def _grow(memory: A4Memory, labels: Iterable[Label], now: TickReading, most: int) -> Next:
     flags, zones = memory.flags, memory.zones
     bad = harm(labels, memory.initial or now, now)
     if not bad and zones.low < most:
@@ -92,10 +92,10 @@ def _grow(memory: Memory, labels: Iterable[Label], now: Reading, most: int) -> N
     if not flags.shrink:
         return _stable(after, now, undone=bool(bad)), GROWN, bad
     after = _begin_shrink(after, now, undone=bool(bad))
-    return after, TURN if after.phase is Phase.ADJUST else GROWN, bad
+    return after, TURN if after.phase is A4Phase.ADJUST else GROWN, bad
 
 
-def _shrink(memory: Memory, labels: Iterable[Label], now: Reading) -> Next:
+def _shrink(memory: A4Memory, labels: Iterable[Label], now: TickReading) -> Next:
     zones = memory.zones
     bad = cost(memory, labels, memory.initial or now, now)
     if not bad and zones.trash > t.LEAST_WAYS:
@@ -107,13 +107,13 @@ def _shrink(memory: Memory, labels: Iterable[Label], now: Reading) -> Next:
     return _stable(after, now, undone=bool(bad)), DONE, bad
 
 
-def _begin_shrink(memory: Memory, now: Reading, undone: bool) -> Memory:
+def _begin_shrink(memory: A4Memory, now: TickReading, undone: bool) -> A4Memory:
     """Take the first way from the antagonists, if the zone is large enough."""
     zones = memory.zones
     if zones.low > t.FIRST_WAYS:
         return dataclasses.replace(
             memory,
-            phase=Phase.ADJUST,
+            phase=A4Phase.ADJUST,
             zones=Zones(zones.low, zones.low - 1),
             initial=memory.previous or now,
         )
@@ -122,16 +122,16 @@ def _begin_shrink(memory: Memory, now: Reading, undone: bool) -> Memory:
     return _stable(dataclasses.replace(memory, zones=small, flags=flags), now, undone)
 
 
-def _stable(memory: Memory, now: Reading, undone: bool) -> Memory:
+def _stable(memory: A4Memory, now: TickReading, undone: bool) -> A4Memory:
     """Enter STABLE with the reading of the sizes in force.
 
     If the last step was undone, the reading is that of the tick before.
     """
     shown = (memory.previous or now) if undone else now
-    return dataclasses.replace(memory, phase=Phase.STABLE, stable=shown)
+    return dataclasses.replace(memory, phase=A4Phase.STABLE, stable=shown)
 
 
-def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[Message, ...]:
+def harm(labels: Iterable[Label], initial: TickReading, now: TickReading) -> tuple[Message, ...]:
     """Return the harm of a larger low-priority zone: fewer LLC hits, or more DDIO misses."""
     found = [
         message("tenant-hits-changed", tenant=label.id, before_percent=before, after_percent=after)
@@ -150,20 +150,20 @@ def harm(labels: Iterable[Label], initial: Reading, now: Reading) -> tuple[Messa
 
 
 def cost(
-    memory: Memory, labels: Iterable[Label], initial: Reading, now: Reading
+    memory: A4Memory, labels: Iterable[Label], initial: TickReading, now: TickReading
 ) -> tuple[Message, ...]:
     """Return the cost of fewer trash ways for memory, antagonists, storage and network."""
     found = []
     if _beyond(initial.memory, now.memory, 1.0 + t.MEMORY_CHANGE):
         found.append(message("more-memory-traffic"))
     kinds = {label.kind for label in labels if label.id in memory.antagonists}
-    if kinds - {Kind.STORAGE} and initial.pool and now.pool:
+    if kinds - {DeviceKind.STORAGE} and initial.pool and now.pool:
         most = 1.0 + t.MISS_CHANGE
         if _beyond(initial.pool.l2_miss, now.pool.l2_miss, most):
             found.append(message("antagonists-miss-l2"))
         if _beyond(initial.pool.llc_miss, now.pool.llc_miss, most):
             found.append(message("antagonists-miss-llc"))
-    if Kind.STORAGE in kinds:
+    if DeviceKind.STORAGE in kinds:
         if _below(initial.storage, now.storage, 1.0 - t.STORAGE_CHANGE):
             found.append(message("storage-reads-less"))
         if _below(initial.network, now.network, 1.0 - t.NETWORK_CHANGE):

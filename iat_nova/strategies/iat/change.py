@@ -45,7 +45,7 @@ def direction(before: float, after: float, threshold: float, floor: float) -> Di
     return Direction.UP if after > before else Direction.DOWN
 
 
-class Comparison(NamedTuple):
+class SampleDifferences(NamedTuple):
     """Differences between a sample and the reference.
 
     `unseen`: the sample has a quantity that the reference lacks.
@@ -57,7 +57,7 @@ class Comparison(NamedTuple):
 
 def compare(
     reference: Sample, sample: Sample, tenants: Iterable[str], parameters: Parameters
-) -> Comparison:
+) -> SampleDifferences:
     """Return every quantity that moved. The hot path: one pass, no objects without a move."""
     threshold, floor = parameters.threshold_stable, parameters.floor_references_per_s
     befores, afters = reference.tenants, sample.tenants
@@ -93,7 +93,7 @@ def compare(
             unseen = True
         elif direction(then, here, threshold, parameters.floor_ddio_per_s) is not Direction.STEADY:
             changes.append(Change(DDIO, quantity, then, here))
-    return Comparison(tuple(changes), unseen)
+    return SampleDifferences(tuple(changes), unseen)
 
 
 class Moves:

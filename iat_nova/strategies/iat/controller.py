@@ -3,7 +3,7 @@
 
 The order is that of figure 5 of ISCA 2021: Get Tenant Info (adopt on a change), LLC Alloc, Poll
 Prof Data (the sample), stable?, State Transition, LLC Re-alloc, Sleep. Pure: equal arguments give
-equal results, and all memory is in the returned `State`.
+equal results, and all memory is in the returned `IatState`.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ from iat_nova.strategies.iat import (
 )
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.presets import PRESETS, Features
-from iat_nova.strategies.iat.realloc import View
+from iat_nova.strategies.iat.realloc import RoundView
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.iat.state import FsmState, IatState
 from iat_nova.strategies.layout import lend
 from iat_nova.strategies.layout import plan as layout
 
@@ -78,14 +78,14 @@ class _Outcome:
 
 
 class Controller:
-    """The controller of any number of cache domains; all memory is in their `State`.
+    """The controller of any number of cache domains; all memory is in their `IatState`.
 
     `step` raises `layout.LayoutError` only after a change of tenants, if no layout exists in the
     domain. `step` raises `invariants.InvariantError` rather than return an inconsistent result (a
     bug). After an error the caller keeps the previous state and layout.
     """
 
-    state_type = State
+    state_type = IatState
     phases = tuple(state.value for state in FsmState)
     rules: tuple[Rule, ...] = tuple(
         (number, rule.source.value, rule.target.value)
@@ -120,13 +120,13 @@ class Controller:
 
     def initial(
         self, inventory: DomainInventory, at_s: float, layout: Layout | None = None
-    ) -> State:
+    ) -> IatState:
         """Return the state before the first step: Low Keep, nothing granted.
 
         `layout`: the agent's layout on the hardware, or None.
         """
         del at_s  # the memory has no start time
-        return State(
+        return IatState(
             domain=inventory.domain,
             iteration=0,
             fsm=FsmState.LOW_KEEP,
@@ -137,8 +137,8 @@ class Controller:
         )
 
     def step(
-        self, state: State, inventory: DomainInventory, sample: Sample
-    ) -> tuple[State, Decision]:
+        self, state: IatState, inventory: DomainInventory, sample: Sample
+    ) -> tuple[IatState, Decision]:
         """Run one iteration: return the next state and the decision.
 
         Tenants absent from the sample keep their ways and take no part in comparisons.
@@ -164,7 +164,7 @@ class Controller:
             never = (message("ways-never-change"),) if idle else ()
             why = never or quiet.why(state, reference, sample, roster.ids, self.parameters)
             return self._sleep(state, reference, sample, changes, why)
-        view = View(
+        view = RoundView(
             roster=roster,
             parameters=self.parameters,
             features=self.features,
@@ -188,12 +188,12 @@ class Controller:
 
     def _sleep(
         self,
-        state: State,
+        state: IatState,
         reference: Sample,
         sample: Sample,
         changes: tuple[Change, ...],
         why: tuple[Message, ...],
-    ) -> tuple[State, Decision]:
+    ) -> tuple[IatState, Decision]:
         """Change nothing; count the iteration and remember `reference`."""
         after = dataclasses.replace(
             state, iteration=state.iteration + 1, reference=reference, acted=False
@@ -202,7 +202,7 @@ class Controller:
             state, after, sample, outcome=_Outcome(state.fsm, quiet=why), changes=changes
         )
 
-    def _adopt(self, state: State, roster: Roster, sample: Sample) -> tuple[State, Decision]:
+    def _adopt(self, state: IatState, roster: Roster, sample: Sample) -> tuple[IatState, Decision]:
         """Lay out all tenants after a change of tenants, and renew the reference."""
         adopted, steps = rebuild.adopt(state, roster, self.parameters, self.features, sample)
         ranking = dict(sample.tenants)
@@ -221,7 +221,9 @@ class Controller:
         self._check(roster, after)
         return after, self._decision(state, after, sample, outcome=outcome, moved=moved)
 
-    def _run(self, state: State, view: View, changes: tuple[Change, ...]) -> tuple[State, Decision]:
+    def _run(
+        self, state: IatState, view: RoundView, changes: tuple[Change, ...]
+    ) -> tuple[IatState, Decision]:
         """Run the state machine and re-allocate ways, after a change or a write of the agent."""
         sample = view.sample
         recent = _recent(state, sample, False)
@@ -264,11 +266,11 @@ class Controller:
 
     def _hold(
         self,
-        state: State,
+        state: IatState,
         recent: tuple[float, ...],
         sample: Sample,
         changes: tuple[Change, ...],
-    ) -> tuple[State, Decision]:
+    ) -> tuple[IatState, Decision]:
         """Decide nothing until the limit of mask changes per minute allows a change."""
         limit = self.parameters.mask_changes_per_minute
         retry_at_s = (recent[-limit] if limit else sample.taken_at_s) + _MINUTE_S
@@ -290,8 +292,8 @@ class Controller:
 
     def _decision(
         self,
-        before: State,
-        after: State,
+        before: IatState,
+        after: IatState,
         sample: Sample,
         *,
         outcome: _Outcome,
@@ -317,7 +319,7 @@ class Controller:
             since_s=None if before.reference is None else before.reference.taken_at_s,
         )
 
-    def _check(self, roster: Roster, after: State) -> None:
+    def _check(self, roster: Roster, after: IatState) -> None:
         """Raise `InvariantError` if counts, grants and masks of the new state disagree.
 
         Iterations that change nothing skip the check.
@@ -327,7 +329,7 @@ class Controller:
 
     # ------------------------------------------------------------ way counts
 
-    def _reallocate(self, state: State, view: View, ledger: Ledger) -> _Outcome:
+    def _reallocate(self, state: IatState, view: RoundView, ledger: Ledger) -> _Outcome:
         """Do State Transition and LLC Re-alloc, then handle the paper's three exceptions."""
         target, transition = state.fsm, None
         if self.runs_machine and view.io is not None:
@@ -344,7 +346,7 @@ class Controller:
             stays = message("no-transition", state=state.fsm.value, figures=figures)
         return _Outcome(target, transition, number, waiting=waiting, quiet=(stays,))
 
-    def _signals(self, view: View, ledger: Ledger) -> fsm.Signal:
+    def _signals(self, view: RoundView, ledger: Ledger) -> fsm.Signal:
         assert view.io is not None
         signals = view.io.signals(self.parameters.threshold_miss_low_per_s)
         if ledger.ddio <= ledger.ddio_least:
@@ -355,7 +357,9 @@ class Controller:
             signals |= fsm.Signal.CORES_ABOVE_INITIAL
         return signals
 
-    def _act(self, target: FsmState, transition: int | None, view: View, ledger: Ledger) -> None:
+    def _act(
+        self, target: FsmState, transition: int | None, view: RoundView, ledger: Ledger
+    ) -> None:
         """Change way counts as the new state of the machine demands."""
         assert view.io is not None
         figures = view.io.describe(self.parameters.threshold_miss_low_per_s)
@@ -373,7 +377,7 @@ class Controller:
                 pass
 
     def _exception(
-        self, view: View, transition: int | None
+        self, view: RoundView, transition: int | None
     ) -> tuple[int | None, tuple[str, ...], tuple[str, ...]]:
         """Return the exception's number, the tenants that ask for a way, and the tenants that wait.
 
@@ -404,7 +408,7 @@ class Controller:
     # ------------------------------------------------------------ masks
 
     def _place(
-        self, state: State, view: View, ledger: Ledger, ranking: Mapping[str, Rates]
+        self, state: IatState, view: RoundView, ledger: Ledger, ranking: Mapping[str, Rates]
     ) -> Layout:
         """Return a new layout if the counts, or the ranking of sharing tenants, changed."""
         counts_changed = ledger.allocation != state.allocation
@@ -417,7 +421,7 @@ class Controller:
     def _plan(
         self,
         roster: Roster,
-        state: State,
+        state: IatState,
         ranking: Mapping[str, Rates],
         current: Layout | None,
     ) -> Layout:
@@ -447,7 +451,7 @@ class Controller:
         return lend.lend(roster.domain, roster.host, placed)
 
 
-def _recent(state: State, sample: Sample, moved: bool) -> tuple[float, ...]:
+def _recent(state: IatState, sample: Sample, moved: bool) -> tuple[float, ...]:
     """Return the times of mask changes within the last minute."""
     since_s = sample.taken_at_s - _MINUTE_S
     recent = tuple(at_s for at_s in state.mask_changes_at_s if at_s > since_s)
@@ -455,7 +459,7 @@ def _recent(state: State, sample: Sample, moved: bool) -> tuple[float, ...]:
 
 
 def _with_shuffle(
-    outcome: _Outcome, state: State, view: View, ledger: Ledger, placed: Layout
+    outcome: _Outcome, state: IatState, view: RoundView, ledger: Ledger, placed: Layout
 ) -> _Outcome:
     """Return the outcome with the ledger's steps, and a step for masks that moved unresized."""
     steps, waiting = tuple(ledger.steps), outcome.waiting

@@ -19,7 +19,7 @@ import enum
 from collections.abc import Mapping
 from typing import Final
 
-from iat_nova.strategies.iat.rules import Row, Table
+from iat_nova.strategies.iat.rules import SignalRow, Table
 from iat_nova.strategies.iat.state import FsmState
 
 
@@ -39,7 +39,7 @@ class Signal(enum.Flag):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rule(Row[FsmState, Signal]):
+class Rule(SignalRow[FsmState, Signal]):
     """A row of the machine.
 
     `number`: the paper's number; None for rows in which the state stays. `meaning`: message code.

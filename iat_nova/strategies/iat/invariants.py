@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from iat_nova.model import DDIO, Group, Layout
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.iat.state import IatState
 from iat_nova.strategies.layout import line
 
 
@@ -15,7 +15,7 @@ class InvariantError(RuntimeError):
     """A step would leave inconsistent counts or masks: a bug. The text names the inconsistency."""
 
 
-def check(roster: Roster, usable: int, state: State) -> None:
+def check(roster: Roster, usable: int, state: IatState) -> None:
     """Raise `InvariantError` unless the state's counts, grants and masks agree.
 
     `usable`: number of ways that all tenants together may hold.
@@ -25,7 +25,7 @@ def check(roster: Roster, usable: int, state: State) -> None:
         raise InvariantError(f"cache domain {roster.domain.id}: {'; '.join(broken)}")
 
 
-def _counts(roster: Roster, state: State) -> Iterator[str]:
+def _counts(roster: Roster, state: IatState) -> Iterator[str]:
     counts = state.allocation.tenants
     if counts.keys() != roster.by_id.keys():
         yield f"ways are counted for {sorted(counts)}, the tenants are {sorted(roster.by_id)}"
@@ -44,7 +44,7 @@ def _counts(roster: Roster, state: State) -> Iterator[str]:
         yield f"DDIO has {state.allocation.ddio_ways} ways, {granted[DDIO]} are noted as granted"
 
 
-def _masks(roster: Roster, usable: int, state: State) -> Iterator[str]:
+def _masks(roster: Roster, usable: int, state: IatState) -> Iterator[str]:
     layout, counts = state.layout, state.allocation.tenants
     if layout is None:
         yield "there is no layout"

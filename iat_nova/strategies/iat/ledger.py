@@ -26,7 +26,7 @@ from iat_nova.model import (
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
-from iat_nova.strategies.iat.state import Backoff, Cause, Grant, Member, State, Trial
+from iat_nova.strategies.iat.state import Backoff, Cause, Grant, GrantTrial, IatState, Member
 
 
 def ddio_bounds(domain: CacheDomain, parameters: Parameters) -> tuple[int, int]:
@@ -69,7 +69,7 @@ class Ledger:
         roster: Roster,
         parameters: Parameters,
         features: Features,
-        state: State,
+        state: IatState,
         sample: Sample,
     ) -> None:
         self.roster = roster
@@ -79,7 +79,7 @@ class Ledger:
         self.ddio = state.allocation.ddio_ways
         self.counts = dict(state.allocation.tenants)
         self.grants = list(state.grants)
-        self.trials: dict[Cause, Trial] = {trial.cause: trial for trial in state.trials}
+        self.trials: dict[Cause, GrantTrial] = {trial.cause: trial for trial in state.trials}
         self.backoffs: dict[str, Backoff] = {backoff.subject: backoff for backoff in state.backoffs}
         self.steps: list[Step] = []
         self.ddio_least, self.ddio_most = ddio_bounds(roster.domain, parameters)
@@ -130,7 +130,7 @@ class Ledger:
         self.steps.append(Step(Action.GROW, subject, reason, before, before + 1))
         self._remember(subject, cause, way)
         rates = self.sample.tenants.get(subject)
-        self.trials[cause] = Trial(
+        self.trials[cause] = GrantTrial(
             subject,
             cause,
             1,
@@ -154,7 +154,7 @@ class Ledger:
             self.hold(DDIO, message("no-way-for-ddio", cause=reason))
             return
         self.steps.append(Step(Action.GROW, DDIO, reason, before, self.ddio))
-        self.trials[Cause.IO_DEMAND] = Trial(
+        self.trials[Cause.IO_DEMAND] = GrantTrial(
             DDIO, Cause.IO_DEMAND, grown, self.sample.ddio_misses_per_s, None
         )
 
@@ -281,7 +281,7 @@ class Ledger:
             )
         )
 
-    def kept(self, state: State) -> State:
+    def kept(self, state: IatState) -> IatState:
         """Return `state` with the ledger's contents."""
         return dataclasses.replace(
             state,

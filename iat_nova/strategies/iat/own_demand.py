@@ -28,12 +28,12 @@ from iat_nova.model import Action, message
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.demand import Candidate
 from iat_nova.strategies.iat.ledger import Granted, Ledger
-from iat_nova.strategies.iat.realloc import Verdict, View, held_back, judge, lapse
-from iat_nova.strategies.iat.rules import Row, Table
-from iat_nova.strategies.iat.state import Cause, Grant, Trial
+from iat_nova.strategies.iat.realloc import GrantVerdict, RoundView, held_back, judge, lapse
+from iat_nova.strategies.iat.rules import SignalRow, Table
+from iat_nova.strategies.iat.state import Cause, Grant, GrantTrial
 
 
-class Standing(enum.StrEnum):
+class DemandStanding(enum.StrEnum):
     """The standing of a tenant's own demand, derived from the memory."""
 
     CONTENT = "content"
@@ -43,7 +43,7 @@ class Standing(enum.StrEnum):
     BARRED = "barred"  # a way did not help at this demand: no way for a while
 
 
-class Signal(enum.Flag):
+class DemandSignal(enum.Flag):
     """Observations of a tenant in an iteration."""
 
     NONE = 0
@@ -71,7 +71,7 @@ class Do(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Rule(Row[Standing, Signal]):
+class DemandRule(SignalRow[DemandStanding, DemandSignal]):
     """A row; `ends`: no other tenant has a turn in this iteration."""
 
     do: Do
@@ -79,81 +79,83 @@ class Rule(Row[Standing, Signal]):
     text: str
 
 
-_CONTENT, _ASKING, _TRIAL = Standing.CONTENT, Standing.ASKING, Standing.ON_TRIAL
-_SATISFIED, _BARRED = Standing.SATISFIED, Standing.BARRED
-_S, _NONE = Signal, Signal.NONE
+_CONTENT, _ASKING, _TRIAL = DemandStanding.CONTENT, DemandStanding.ASKING, DemandStanding.ON_TRIAL
+_SATISFIED, _BARRED = DemandStanding.SATISFIED, DemandStanding.BARRED
+_S, _NONE = DemandSignal, DemandSignal.NONE
 
-RULES: Final[Table[Rule]] = Table((
-    Rule(
+RULES: Final[Table[DemandRule]] = Table((
+    DemandRule(
         _CONTENT, _ASKING, _S.PRESSED, _NONE, Do.NOTHING, False,
         "its IPC moved and its misses rose, while DDIO did not move",
     ),
-    Rule(_CONTENT, _CONTENT, _NONE, _NONE, Do.NOTHING, False, "nothing of the kind"),
-    Rule(
+    DemandRule(_CONTENT, _CONTENT, _NONE, _NONE, Do.NOTHING, False, "nothing of the kind"),
+    DemandRule(
         _ASKING, _ASKING, _NONE, _S.FREE, Do.NOTHING, True,
         "the state machine did something: its turn comes later",
     ),
-    Rule(
+    DemandRule(
         _ASKING, _BARRED, _S.BACKED_OFF, _NONE, Do.HOLD, False,
         "a way did not help at this demand a while ago",
     ),
-    Rule(_ASKING, _TRIAL, _S.WAY, _NONE, Do.GRANT, True, "a way can be had"),
-    Rule(_ASKING, _SATISFIED, _S.AT_MAXIMUM, _NONE, Do.REFUSE, False, "it has its maximum"),
-    Rule(_ASKING, _CONTENT, _NONE, _NONE, Do.REFUSE, True, "no way can be had, by nobody"),
-    Rule(_TRIAL, _TRIAL, _NONE, _S.MEASURED, Do.NOTHING, False, "it was not measured"),
-    Rule(
+    DemandRule(_ASKING, _TRIAL, _S.WAY, _NONE, Do.GRANT, True, "a way can be had"),
+    DemandRule(_ASKING, _SATISFIED, _S.AT_MAXIMUM, _NONE, Do.REFUSE, False, "it has its maximum"),
+    DemandRule(_ASKING, _CONTENT, _NONE, _NONE, Do.REFUSE, True, "no way can be had, by nobody"),
+    DemandRule(_TRIAL, _TRIAL, _NONE, _S.MEASURED, Do.NOTHING, False, "it was not measured"),
+    DemandRule(
         _TRIAL, _BARRED, _NONE, _S.HELPED | _S.RISING, Do.UNDO, True,
         "its miss rate did not fall: the ways on trial go back",
     ),
-    Rule(
+    DemandRule(
         _TRIAL, _TRIAL, _NONE, _S.FREE, Do.NOTHING, True,
         "the state machine did something: judged later",
     ),
-    Rule(
+    DemandRule(
         _TRIAL, _TRIAL, _S.WAY, _NONE, Do.GRANT, True,
         "its miss rate fell, or still rises (once): a way can be had, and is on trial",
     ),
-    Rule(
+    DemandRule(
         _TRIAL, _BARRED, _S.RISING, _NONE, Do.REFUSE_AND_UNDO, True,
         "its miss rate still rises, and no way can be had: the way on trial goes back",
     ),
-    Rule(
+    DemandRule(
         _TRIAL, _SATISFIED, _S.HELPED, _NONE, Do.REFUSE, False,
         "its miss rate fell, and no more ways can be had",
     ),
-    Rule(
+    DemandRule(
         _SATISFIED, _CONTENT, _S.FREE | _S.LAPSED, _NONE, Do.GIVE_BACK, True,
         "the demand for a way has gone: it goes back, and with the last one all is as before",
     ),
-    Rule(
+    DemandRule(
         _SATISFIED, _ASKING, _S.PRESSED, _NONE, Do.NOTHING, False,
         "its IPC moved and its misses rose, while DDIO did not move",
     ),
-    Rule(_SATISFIED, _SATISFIED, _NONE, _NONE, Do.NOTHING, False, "its demand lasts"),
-    Rule(
+    DemandRule(_SATISFIED, _SATISFIED, _NONE, _NONE, Do.NOTHING, False, "its demand lasts"),
+    DemandRule(
         _BARRED, _ASKING, _S.PRESSED, _NONE, Do.NOTHING, False,
         "its IPC moved and its misses rose, while DDIO did not move",
     ),
-    Rule(
+    DemandRule(
         _BARRED, _BARRED, _S.BACKED_OFF, _NONE, Do.NOTHING, False,
         "the back-off lasts and the demand is the same",
     ),
-    Rule(_BARRED, _CONTENT, _NONE, _NONE, Do.NOTHING, False, "the back-off is over, or its demand"),
+    DemandRule(
+        _BARRED, _CONTENT, _NONE, _NONE, Do.NOTHING, False, "the back-off is over, or its demand"
+    ),
 ))  # fmt: skip
 """The whole table, first match wins within a standing."""
 
 
-def standing(tenant: str, ledger: Ledger) -> Standing:
+def standing(tenant: str, ledger: Ledger) -> DemandStanding:
     """Return the standing of a tenant that does not ask, from trials, back-offs and grants."""
     trial = ledger.trials.get(Cause.OWN_DEMAND)
     if trial is not None and trial.subject == tenant:
-        return Standing.ON_TRIAL
+        return DemandStanding.ON_TRIAL
     if ledger.blocked(tenant) is not None:
-        return Standing.BARRED
-    return Standing.SATISFIED if _own(ledger, tenant) else Standing.CONTENT
+        return DemandStanding.BARRED
+    return DemandStanding.SATISFIED if _own(ledger, tenant) else DemandStanding.CONTENT
 
 
-def serve(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool) -> tuple[str, ...]:
+def serve(view: RoundView, ledger: Ledger, askers: Sequence[str], *, free: bool) -> tuple[str, ...]:
     """Give tenants their turn; return the tenants whose turn has not come yet.
 
     `askers`: tenants with a demand. `free`: the state machine did nothing in this iteration.
@@ -166,7 +168,7 @@ def serve(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool) -> t
     for turn, candidate in enumerate(candidates):
         rule = turns.of_asker(candidate)
         if rule.ends:
-            if rule.target is Standing.ASKING:
+            if rule.target is DemandStanding.ASKING:
                 return waiting[turn:]
             return waiting[turn + 1 :] if rule.do is Do.GRANT else ()
     return ()
@@ -175,23 +177,23 @@ def serve(view: View, ledger: Ledger, askers: Sequence[str], *, free: bool) -> t
 class _Round:
     """The turns of one iteration."""
 
-    def __init__(self, view: View, ledger: Ledger, free: bool) -> None:
+    def __init__(self, view: RoundView, ledger: Ledger, free: bool) -> None:
         self._view = view
         self._ledger = ledger
-        self._free = Signal.FREE if free else Signal.NONE
+        self._free = DemandSignal.FREE if free else DemandSignal.NONE
 
     def of_trial(self) -> bool:
         """Judge the way on trial; return whether the round ends."""
         trial = self._ledger.trials.get(Cause.OWN_DEMAND)
         if trial is None:
             return False
-        signals, verdict = self._free, Verdict(False, False, message("not-measured"))
+        signals, verdict = self._free, GrantVerdict(False, False, message("not-measured"))
         if trial.subject in self._view.sample.tenants:
             verdict = judge(trial, self._view, with_ddio=False)
-            signals |= Signal.MEASURED | self._outlook(trial.subject)
-            signals |= Signal.HELPED if verdict.helped else Signal.NONE
-            signals |= Signal.RISING if verdict.rising else Signal.NONE
-        rule = RULES.first(Standing.ON_TRIAL, signals)
+            signals |= DemandSignal.MEASURED | self._outlook(trial.subject)
+            signals |= DemandSignal.HELPED if verdict.helped else DemandSignal.NONE
+            signals |= DemandSignal.RISING if verdict.rising else DemandSignal.NONE
+        rule = RULES.first(DemandStanding.ON_TRIAL, signals)
         if rule.do in (Do.GRANT, Do.REFUSE, Do.REFUSE_AND_UNDO):
             self._go_on(trial, verdict)
         if rule.do in (Do.UNDO, Do.REFUSE_AND_UNDO):
@@ -203,13 +205,13 @@ class _Round:
         own = [grant for grant in self._ledger.grants if grant.cause is Cause.OWN_DEMAND]
         lapsed = demand.lapsed(own, self._view.sample, self._view.parameters.reclaim_fall)
         grant = next(lapsed, None)
-        signals = self._free | (Signal.NONE if grant is None else Signal.LAPSED)
-        rule = RULES.first(Standing.SATISFIED, signals)
+        signals = self._free | (DemandSignal.NONE if grant is None else DemandSignal.LAPSED)
+        rule = RULES.first(DemandStanding.SATISFIED, signals)
         if grant is not None and rule.do is Do.GIVE_BACK:
             self._ledger.take_back(grant, Action.SHRINK, lapse(grant, self._ledger))
         return rule.ends
 
-    def of_asker(self, candidate: Candidate) -> Rule:
+    def of_asker(self, candidate: Candidate) -> DemandRule:
         """Serve a tenant that asks, if a way is available."""
         member, rise = candidate
         reason = message("own-demand")
@@ -217,8 +219,8 @@ class _Round:
             reason = message("own-demand-points", points=rise)
         signals = self._free | self._outlook(member.id)
         if self._ledger.blocked(member.id) is not None:
-            signals |= Signal.BACKED_OFF
-        asking = RULES.first(standing(member.id, self._ledger), Signal.PRESSED).target
+            signals |= DemandSignal.BACKED_OFF
+        asking = RULES.first(standing(member.id, self._ledger), DemandSignal.PRESSED).target
         rule = RULES.first(asking, signals)
         if rule.do is Do.HOLD:
             held_back(member.id, self._ledger, reason)
@@ -226,15 +228,15 @@ class _Round:
             self._ledger.grant(member, Cause.OWN_DEMAND, reason)
         return rule
 
-    def _outlook(self, tenant: str) -> Signal:
+    def _outlook(self, tenant: str) -> DemandSignal:
         """Return the signal for an available way."""
         return {
-            Granted.YES: Signal.WAY,
-            Granted.AT_MAXIMUM: Signal.AT_MAXIMUM,
-            Granted.NO_WAY: Signal.NONE,
+            Granted.YES: DemandSignal.WAY,
+            Granted.AT_MAXIMUM: DemandSignal.AT_MAXIMUM,
+            Granted.NO_WAY: DemandSignal.NONE,
         }[self._ledger.outlook(self._view.roster.by_id[tenant])]
 
-    def _go_on(self, trial: Trial, verdict: Verdict) -> None:
+    def _go_on(self, trial: GrantTrial, verdict: GrantVerdict) -> None:
         """Grant the next way after a way that helped or could not be judged.
 
         If no way is available, the reason is recorded.
@@ -249,7 +251,7 @@ class _Round:
             latest = trials[Cause.OWN_DEMAND]
             trials[Cause.OWN_DEMAND] = dataclasses.replace(latest, ways=trial.ways + 1)
 
-    def _undo(self, trial: Trial, verdict: Verdict) -> None:
+    def _undo(self, trial: GrantTrial, verdict: GrantVerdict) -> None:
         """Take the ways on trial back and begin a back-off."""
         self._ledger.trials.pop(Cause.OWN_DEMAND, None)
         backoff = self._ledger.back_off(trial.subject)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from iat_nova.model import DDIO, Message, Parameters, Quantity, Rates, Sample, message
-from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.iat.state import IatState
 
 _CODES = {
     Quantity.IPC: "ipc-changed",
@@ -21,7 +21,7 @@ _Moved = tuple[float, str, Quantity, float, float]
 
 
 def why(
-    state: State,
+    state: IatState,
     reference: Sample,
     sample: Sample,
     tenants: Iterable[str],

@@ -26,11 +26,11 @@ from iat_nova.strategies.iat.change import IoMoves, Moves
 from iat_nova.strategies.iat.ledger import Granted, Ledger
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import Cause, Grant, Trial
+from iat_nova.strategies.iat.state import Cause, Grant, GrantTrial
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class RoundView:
     """All inputs of an iteration."""
 
     roster: Roster
@@ -49,7 +49,7 @@ class View:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class GrantVerdict:
     """Whether a grant on trial helped, with figures.
 
     `rising`: the grant could not be judged, because the tenant's miss rate rose. More own ways
@@ -62,7 +62,7 @@ class Verdict:
     figures: Message
 
 
-def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
+def judge(trial: GrantTrial, view: RoundView, *, with_ddio: bool) -> GrantVerdict:
     """Return a verdict on a trial: misses must have fallen by THRESHOLD_STABLE since the grant.
 
     The tenant's LLC miss rate counts, relative to its former value. With `with_ddio`, DDIO's misses
@@ -83,10 +83,10 @@ def judge(trial: Trial, view: View, *, with_ddio: bool) -> Verdict:
         and trial.ways == 1  # once only, or a creeping miss rate would take way after way
         and any(code == "miss-rate" and fall > threshold for code, fall in falls)
     )
-    return Verdict(helped, rising, figures if falls else message("not-measured"))
+    return GrantVerdict(helped, rising, figures if falls else message("not-measured"))
 
 
-def io_demand(view: View, ledger: Ledger, reason: Message) -> None:
+def io_demand(view: RoundView, ledger: Ledger, reason: Message) -> None:
     """I/O Demand: DDIO gets another way while misses are high."""
     if not view.may_resize_ddio:
         ledger.hold(DDIO, message("ddio-fixed", cause=reason))
@@ -94,7 +94,7 @@ def io_demand(view: View, ledger: Ledger, reason: Message) -> None:
     ledger.grow_ddio(_ddio_increment(view, ledger), reason)
 
 
-def _ddio_increment(view: View, ledger: Ledger) -> int:
+def _ddio_increment(view: RoundView, ledger: Ledger) -> int:
     """Return the number of ways by which DDIO grows: one, or the number from the miss curve.
 
     The miss curve is the straight line through the two latest points: misses before and after the
@@ -112,7 +112,7 @@ def _ddio_increment(view: View, ledger: Ledger) -> int:
     return max(1, math.ceil(too_many / saved_per_way))
 
 
-def core_demand(view: View, ledger: Ledger, reason: Message, *, entering: bool) -> None:
+def core_demand(view: RoundView, ledger: Ledger, reason: Message, *, entering: bool) -> None:
     """Core Demand: the selected tenant gets another way while the last way helped.
 
     A tenant is selected on entry, and again when another candidate's misses rise.
@@ -138,7 +138,9 @@ def core_demand(view: View, ledger: Ledger, reason: Message, *, entering: bool) 
     _grant_first_candidate(view, ledger, reason, entering=entering)
 
 
-def _grant_first_candidate(view: View, ledger: Ledger, reason: Message, *, entering: bool) -> None:
+def _grant_first_candidate(
+    view: RoundView, ledger: Ledger, reason: Message, *, entering: bool
+) -> None:
     candidates = demand.core_candidates(view.roster, view.reference, view.sample)
     if entering and not candidates:
         ledger.hold("layout", message("no-miss-rate-rose", cause=reason))
@@ -166,7 +168,7 @@ def held_back(subject: str, ledger: Ledger, reason: Message) -> bool:
     return True
 
 
-def reclaim(view: View, ledger: Ledger) -> None:
+def reclaim(view: RoundView, ledger: Ledger) -> None:
     """Reclaim: take back one way whose demand has gone; cores give before DDIO.
 
     Among cores the stack comes first, then the latest grant. DDIO's granted ways go back once their

@@ -21,7 +21,7 @@ from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.ledger import ddio_bounds
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
-from iat_nova.strategies.iat.state import Grant, Member, State, Trial
+from iat_nova.strategies.iat.state import Grant, GrantTrial, IatState, Member
 
 
 def found_ddio_ways(roster: Roster, parameters: Parameters) -> int:
@@ -40,7 +40,7 @@ def start_allocation(roster: Roster, parameters: Parameters, features: Features)
 
 
 def above_maximum(
-    state: State, domain: CacheDomain, parameters: Parameters, features: Features
+    state: IatState, domain: CacheDomain, parameters: Parameters, features: Features
 ) -> int:
     """Return the number of granted DDIO ways above DDIO's maximum.
 
@@ -53,8 +53,8 @@ def above_maximum(
 
 
 def adopt(
-    state: State, roster: Roster, parameters: Parameters, features: Features, sample: Sample
-) -> tuple[State, tuple[Step, ...]]:
+    state: IatState, roster: Roster, parameters: Parameters, features: Features, sample: Sample
+) -> tuple[IatState, tuple[Step, ...]]:
     """Return the state for the tenants of `roster`, and steps that describe the changes.
 
     All tenants start from their initial ways. Then the grants of unchanged tenants are repeated,
@@ -87,7 +87,7 @@ def adopt(
 
 
 def _ddio(
-    state: State, roster: Roster, parameters: Parameters, features: Features
+    state: IatState, roster: Roster, parameters: Parameters, features: Features
 ) -> tuple[int, list[Grant]]:
     """Return the number of DDIO's ways, and DDIO's grants."""
     ddio_ways = state.allocation.ddio_ways
@@ -102,7 +102,7 @@ def _ddio(
     return ddio_ways - above, grants[: len(grants) - above]
 
 
-def _trials(state: State, adopted: State) -> tuple[Trial, ...]:
+def _trials(state: IatState, adopted: IatState) -> tuple[GrantTrial, ...]:
     """Return the trials whose subjects lost no grant."""
     return tuple(
         trial
@@ -111,11 +111,11 @@ def _trials(state: State, adopted: State) -> tuple[Trial, ...]:
     )
 
 
-def _granted(state: State, subject: str) -> int:
+def _granted(state: IatState, subject: str) -> int:
     return sum(grant.subject == subject for grant in state.grants)
 
 
-def _reference(state: State, sample: Sample, unchanged: Collection[str]) -> Sample:
+def _reference(state: IatState, sample: Sample, unchanged: Collection[str]) -> Sample:
     """Return the new reference: present rates of new tenants, former rates of unchanged tenants.
 
     A demand that grew while another guest arrived is thus still visible.
@@ -174,7 +174,7 @@ class _Again:
 
 
 def _steps(
-    state: State, roster: Roster, fitted: Mapping[str, int], counts: Mapping[str, int]
+    state: IatState, roster: Roster, fitted: Mapping[str, int], counts: Mapping[str, int]
 ) -> tuple[Step, ...]:
     """Return steps for arrived, departed, changed and reduced tenants."""
     steps: list[Step] = []

@@ -13,7 +13,7 @@ Signals = TypeVar("Signals", bound=enum.Flag)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row(Generic[State, Signals]):
+class SignalRow(Generic[State, Signals]):
     """A row: from `source` to `target` if all of `needs` and none of `lacks` are signalled."""
 
     source: State
@@ -26,7 +26,7 @@ class Row(Generic[State, Signals]):
         return signals & self.needs == self.needs and not signals & self.lacks
 
 
-AnyRow = TypeVar("AnyRow", bound=Row)  # type: ignore[type-arg]
+AnyRow = TypeVar("AnyRow", bound=SignalRow)  # type: ignore[type-arg]
 
 
 class Table(Generic[AnyRow]):

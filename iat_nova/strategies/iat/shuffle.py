@@ -19,8 +19,8 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.iat.ledger import Ledger
-from iat_nova.strategies.iat.realloc import View
-from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.iat.realloc import RoundView
+from iat_nova.strategies.iat.state import IatState
 
 
 def ranking(
@@ -65,7 +65,7 @@ def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocatio
     return Step(Action.SHUFFLE, "layout", message("several", causes=tuple(parts)))
 
 
-def sharing(before: State, after: State) -> tuple[Step, ...]:
+def sharing(before: IatState, after: IatState) -> tuple[Step, ...]:
     """Return steps about tenants that newly share a partition for lack of ways or classes."""
     known = _companions(before.layout)
     return tuple(
@@ -84,7 +84,7 @@ def _companions(layout: Layout | None) -> dict[tuple[str, ...], WayMask]:
     return {group.tenants: group.mask for group in groups if len(group.tenants) > 1}
 
 
-def served(before: Layout, after: Layout, view: View) -> tuple[str, ...]:
+def served(before: Layout, after: Layout, view: RoundView) -> tuple[str, ...]:
     """Return tenants that left DDIO's ways while their misses rose.
 
     Such tenants ask again if misses stay high.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller's memory of one cache domain between two iterations.
 
-All values are plain and frozen. The same `State`, inventory and sample give the same decision
+All values are plain and frozen. The same `IatState`, inventory and sample give the same decision
 again, so a recorded iteration can be replayed.
 """
 
@@ -89,7 +89,7 @@ class Grant:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Trial:
+class GrantTrial:
     """The latest grant for a cause, which the next iteration judges.
 
     The figures are those before the grant; None if unknown.
@@ -113,7 +113,7 @@ class Backoff:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class State:
+class IatState:
     """All memory of the controller for one cache domain.
 
     `reference`: the base of all comparisons, usually the sample at the last action (see
@@ -134,7 +134,7 @@ class State:
     reference: Sample | None = None
     acted: bool = False
     grants: tuple[Grant, ...] = ()
-    trials: tuple[Trial, ...] = ()
+    trials: tuple[GrantTrial, ...] = ()
     backoffs: tuple[Backoff, ...] = ()
     ranking: Mapping[str, Rates] = dataclasses.field(default_factory=dict)
     pressing_per_s: Mapping[str, float] = dataclasses.field(default_factory=dict)

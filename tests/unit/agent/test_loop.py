@@ -52,7 +52,7 @@ from iat_nova.store.records import Status
 from iat_nova.store.replay import Replay
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry
-from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.iat.state import FsmState, IatState
 from iat_nova.strategies.layout.plan import LayoutError
 from iat_nova.strategies.registry import StrategyError
 from tests import said
@@ -140,7 +140,7 @@ class Strategy:
         self.samples = []
 
     def initial(self, inventory, at_s, layout=None):
-        return State(inventory.domain, 0, FsmState.LOW_KEEP, Allocation(2, {}))
+        return IatState(inventory.domain, 0, FsmState.LOW_KEEP, Allocation(2, {}))
 
     def step(self, state, inventory, sample):
         self.samples.append(sample)

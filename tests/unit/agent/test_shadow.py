@@ -13,7 +13,7 @@ from iat_nova.report import metrics, view
 from iat_nova.store import records
 from iat_nova.store.observed import Observer
 from iat_nova.store.records import ShadowDomain
-from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.iat.state import FsmState, IatState
 from tests.unit import stories
 from tests.unit.agent import test_loop, test_policy_keeper
 from tests.unit.policy.hosts import ONE, facts, guest
@@ -136,7 +136,7 @@ class OwnPolicyTest(unittest.TestCase):
             self.changed.wait(5.0)
             self.assertIsNone(self.shadow.see(self.facts, holds, wall_s))
         self.seen.clear()
-        actual = test_loop.Strategy().step(State(ONE.domains[0], 0, FsmState.LOW_KEEP,
+        actual = test_loop.Strategy().step(IatState(ONE.domains[0], 0, FsmState.LOW_KEEP,
             Allocation(2, {})), self.inventory, self.sample)[1]  # fmt: skip
         self.assertIsNone(self.shadow.look(self.inventory, self.sample, actual, 1.0))
         return [

@@ -2,7 +2,7 @@
 import unittest
 
 from iat_nova.inventory import domain_xml
-from iat_nova.inventory.attachments import Device
+from iat_nova.inventory.attachments import XmlDevice
 from iat_nova.model import Attachment, AttachmentKind, DeviceModel, message
 from tests import nova_shapes as shapes
 
@@ -188,25 +188,25 @@ class AttachmentTest(unittest.TestCase):
         """Each form gives its kind, its name and the host's device that counts packets."""
         kind = AttachmentKind
         cases = [
-            (shapes.vf(MAC), Device(Attachment(kind.VF, "0000:3b:02.1", MAC))),
-            (shapes.pci_device(), Device(Attachment(kind.PCI, "0000:5e:00.0"))),
-            (shapes.macvtap(MAC), Device(Attachment(kind.MACVTAP, "eth9", MAC))),
-            (shapes.vdpa(MAC), Device(Attachment(kind.VDPA, "/dev/vhost-vdpa-0", MAC))),
+            (shapes.vf(MAC), XmlDevice(Attachment(kind.VF, "0000:3b:02.1", MAC))),
+            (shapes.pci_device(), XmlDevice(Attachment(kind.PCI, "0000:5e:00.0"))),
+            (shapes.macvtap(MAC), XmlDevice(Attachment(kind.MACVTAP, "eth9", MAC))),
+            (shapes.vdpa(MAC), XmlDevice(Attachment(kind.VDPA, "/dev/vhost-vdpa-0", MAC))),
             (
                 shapes.vhost_user(MAC, "vhu1"),
-                Device(Attachment(kind.VHOST_USER, "vhu1", MAC)),
+                XmlDevice(Attachment(kind.VHOST_USER, "vhu1", MAC)),
             ),
             (
                 shapes.ethernet(MAC, "tap1"),
-                Device(Attachment(kind.TAP, "tap1", MAC), target="tap1"),
+                XmlDevice(Attachment(kind.TAP, "tap1", MAC), target="tap1"),
             ),
             (
                 shapes.bridge(MAC, "qbr1", "tap1"),
-                Device(Attachment(kind.TAP, "tap1", MAC, bridge="qbr1"), target="tap1"),
+                XmlDevice(Attachment(kind.TAP, "tap1", MAC, bridge="qbr1"), target="tap1"),
             ),
             (
                 shapes.bridge(MAC, "br-int", "tap1", "port-1"),
-                Device(
+                XmlDevice(
                     Attachment(kind.TAP, "tap1", MAC, port="port-1", bridge="br-int"),
                     target="tap1",
                 ),
@@ -214,7 +214,7 @@ class AttachmentTest(unittest.TestCase):
             (
                 f"<interface type='network'><mac address='{MAC.upper()}'/>"
                 "<source network='default' bridge='virbr0'/><target dev='vnet0'/></interface>",
-                Device(Attachment(kind.TAP, "vnet0", MAC, bridge="virbr0"), target="vnet0"),
+                XmlDevice(Attachment(kind.TAP, "vnet0", MAC, bridge="virbr0"), target="vnet0"),
             ),
         ]
         for element, expected in cases:

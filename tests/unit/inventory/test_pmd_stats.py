@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.inventory.pmd_stats import Counts, PmdStats, parse, too_old
+from iat_nova.inventory.pmd_stats import PmdCounts, PmdStats, parse, too_old
 from iat_nova.model import PmdThread
 
 THREAD = """\
@@ -53,7 +53,7 @@ class ParseTest(unittest.TestCase):
     def test_threads(self):
         """Threads by CPU; the main thread's counts belong to none of them."""
         self.assertEqual(
-            {2: Counts(10, 1, 40, 60), 3: Counts(0, 0, 0, 5)},
+            {2: PmdCounts(10, 1, 40, 60), 3: PmdCounts(0, 0, 0, 5)},
             parse(shown((2, 10, 1, 40, 60), (3, 0, 0, 0, 5))),
         )
 

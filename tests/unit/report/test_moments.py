@@ -11,13 +11,13 @@ from iat_nova.model import Pause, message
 from iat_nova.policy import holds
 from iat_nova.report import moments
 from iat_nova.report.moments import Loop, Moment
-from iat_nova.store.heartbeat import AgentNow, State
+from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.writer import History
 from tests.unit import stories
 from tests.unit.stories import NIGHT
 
-ALIVE, GONE = AgentNow(State.RUNNING, 1), AgentNow(State.UNCLEAN)
+ALIVE, GONE = AgentNow(AgentState.RUNNING, 1), AgentNow(AgentState.UNCLEAN)
 QUIET = message("no-tenant-awake")
 
 
@@ -82,7 +82,7 @@ class MomentTest(MomentCase):
         self.iterate(1, 30)
         self.event("restored", parts=("masks",))
         self.event("agent-stopped")
-        found = self.at(600, AgentNow(State.STOPPED))
+        found = self.at(600, AgentNow(AgentState.STOPPED))
         self.assertEqual((Loop.STOPPED, False, True), (found.loop, found.loop.ran, found.restored))
         said = self.said(600)
         self.assertIn("no agent ran: the agent stopped at", said)

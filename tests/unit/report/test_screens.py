@@ -31,13 +31,13 @@ from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
 from iat_nova.report.top_screen import Mode, Screen
 from iat_nova.report.view import gather, tenant_row, then
-from iat_nova.store.heartbeat import AgentNow, State
+from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
 from tests.unit import stories
 
-AGENT = AgentNow(State.RUNNING, stories.status().pid, 0.5)
+AGENT = AgentNow(AgentState.RUNNING, stories.status().pid, 0.5)
 EVIL = "<script>alert(1)</script>\x1b[2J\"'&"
 
 
@@ -86,20 +86,23 @@ class TestStatus(StoryCase):
     def test_not_running(self):
         """What an agent does that does not iterate, in the words an operator looks for."""
         for agent, words in (
-            (AgentNow(State.STOPPED, 7), "not running (it ended properly)"),
-            (AgentNow(State.UNCLEAN, 7), "not running (unclean shutdown)"),
-            (AgentNow(State.STOPPED, text="x"), "not running (unclean shutdown): x"),
+            (AgentNow(AgentState.STOPPED, 7), "not running (it ended properly)"),
+            (AgentNow(AgentState.UNCLEAN, 7), "not running (unclean shutdown)"),
+            (AgentNow(AgentState.STOPPED, text="x"), "not running (unclean shutdown): x"),
             (
-                AgentNow(State.FAILED, 7, text="not restored: x\n"),
+                AgentNow(AgentState.FAILED, 7, text="not restored: x\n"),
                 "not running (it ended with an error: not restored: x\\x0a)",
             ),
-            (AgentNow(State.STALLED, 7, 95.0), "stalled: process 7, last iteration 1 min 35 s ago"),
             (
-                AgentNow(State.STARTING, 7, 12.0, "compiling\n"),
+                AgentNow(AgentState.STALLED, 7, 95.0),
+                "stalled: process 7, last iteration 1 min 35 s ago",
+            ),
+            (
+                AgentNow(AgentState.STARTING, 7, 12.0, "compiling\n"),
                 "starting, no iteration yet (process 7, for 12 s): compiling\\x0a",
             ),
-            (AgentNow(State.STARTING), "starting, no iteration yet;"),
-            (AgentNow(State.STOPPING, 7, 1.0), "stopping: process 7 restores the original"),
+            (AgentNow(AgentState.STARTING), "starting, no iteration yet;"),
+            (AgentNow(AgentState.STOPPING, 7, 1.0), "stopping: process 7 restores the original"),
         ):
             view = self.view(agent=agent)
             self.assertIn(words, status.page(view, time.time()))
@@ -115,10 +118,10 @@ class TestStatus(StoryCase):
             ({"adopted_s": stories.NIGHT}, AGENT, r"up .* since a hand-over\n"),
             (
                 {"handed_over_s": stories.NIGHT, "stopped": True},
-                AgentNow(State.STOPPED, 7),
+                AgentNow(AgentState.STOPPED, 7),
                 r"not running \(it handed over to the next agent at 20\d\d-.*\)",
             ),
-            ({"handed_over_s": stories.NIGHT}, AgentNow(State.UNCLEAN, 7), "unclean shutdown"),
+            ({"handed_over_s": stories.NIGHT}, AgentNow(AgentState.UNCLEAN, 7), "unclean shutdown"),
         ):
             said = dataclasses.replace(seen.now.status, **changes)
             now = dataclasses.replace(seen.now, status=said)

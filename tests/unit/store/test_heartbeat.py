@@ -15,7 +15,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.store import heartbeat
-from iat_nova.store.heartbeat import AgentNow, Heartbeat, State
+from iat_nova.store.heartbeat import AgentNow, AgentState, Heartbeat
 
 HOLD = """
 import sys
@@ -61,7 +61,7 @@ class OnlyAgentTest(unittest.TestCase):
                 remove()
                 mine.iteration(1.0, None)
                 self.assertIsNone(mine.problem)
-                self.assertEqual(State.RUNNING, heartbeat.look(self.lock).state)
+                self.assertEqual(AgentState.RUNNING, heartbeat.look(self.lock).state)
                 with self.assertRaises(heartbeat.AlreadyRunning):
                     self.enterContext(heartbeat.only_agent(self.lock))
 
@@ -181,13 +181,14 @@ class StateTest(unittest.TestCase):
 
     def test_nobody_ever(self) -> None:
         """Without a file there was no agent."""
-        self.assertEqual(AgentNow(State.STOPPED), self.look())
+        self.assertEqual(AgentNow(AgentState.STOPPED), self.look())
 
     def test_starting_says_what_it_waits_for(self) -> None:
         """However long that takes, it is no stall."""
         self.holding().starting("compiling the kernels")
         self.assertEqual(
-            AgentNow(State.STARTING, os.getpid(), 300.0, "compiling the kernels"), self.look(300.0)
+            AgentNow(AgentState.STARTING, os.getpid(), 300.0, "compiling the kernels"),
+            self.look(300.0),
         )
 
     def test_running_until_iterations_are_overdue(self) -> None:
@@ -195,8 +196,8 @@ class StateTest(unittest.TestCase):
         mine = self.holding()
         for interval_s, limit_s in ((0.5, 5.0), (3.0, 15.0)):
             mine.iteration(interval_s, None)
-            self.assertEqual(AgentNow(State.RUNNING, os.getpid(), limit_s), self.look(limit_s))
-            late = AgentNow(State.STALLED, os.getpid(), limit_s + 1)
+            self.assertEqual(AgentNow(AgentState.RUNNING, os.getpid(), limit_s), self.look(limit_s))
+            late = AgentNow(AgentState.STALLED, os.getpid(), limit_s + 1)
             self.assertEqual(late, self.look(limit_s + 1))
 
     def test_why_nothing_is_recorded_is_said(self) -> None:
@@ -208,15 +209,15 @@ class StateTest(unittest.TestCase):
         """Whatever the characters, one page holds them."""
         self.holding().iteration(1.0, "\U0001f4be\udc80" * 4000)
         self.assertEqual(heartbeat.SIZE, self.lock.stat().st_size)
-        self.assertEqual(State.RUNNING, self.look().state)
+        self.assertEqual(AgentState.RUNNING, self.look().state)
 
     def test_an_orderly_end(self) -> None:
         """It says so while it ends and once it has."""
         with heartbeat.only_agent(self.lock) as mine:
             mine.iteration(1.0, None)
             mine.stopping()
-            self.assertEqual(State.STOPPING, heartbeat.look(self.lock).state)
-        self.assertEqual(AgentNow(State.STOPPED, os.getpid()), self.look())
+            self.assertEqual(AgentState.STOPPING, heartbeat.look(self.lock).state)
+        self.assertEqual(AgentNow(AgentState.STOPPED, os.getpid()), self.look())
 
     def test_an_error_is_no_orderly_end(self) -> None:
         """Nobody can tell from it that the host is as it was found: the error is told."""
@@ -227,7 +228,7 @@ class StateTest(unittest.TestCase):
             with self.assertRaises(type(error)), heartbeat.only_agent(self.lock) as mine:
                 mine.iteration(1.0, None)
                 raise error
-            self.assertEqual(AgentNow(State.FAILED, os.getpid(), text=words), self.look())
+            self.assertEqual(AgentNow(AgentState.FAILED, os.getpid(), text=words), self.look())
             self.assertFalse(self.look().alive)
 
     def test_killed(self) -> None:
@@ -241,7 +242,7 @@ class StateTest(unittest.TestCase):
                 self.assertEqual(b"held\n", agent.stdout.readline())
                 self.assertTrue(heartbeat.look(self.lock).alive)
                 agent.kill()
-            self.assertEqual(AgentNow(State.UNCLEAN, agent.pid), heartbeat.look(self.lock))
+            self.assertEqual(AgentNow(AgentState.UNCLEAN, agent.pid), heartbeat.look(self.lock))
 
     def test_a_file_system_with_numbers_of_its_own(self) -> None:
         """On overlayfs and btrfs the kernel's words on locks show another device and inode."""
@@ -264,7 +265,7 @@ class StateTest(unittest.TestCase):
         self.holding().iteration(1.0, None)
         written = self.lock.read_text()
         os.utime(self.lock, (0, 0))
-        self.assertEqual(State.RUNNING, self.look().state)
+        self.assertEqual(AgentState.RUNNING, self.look().state)
         self.assertIn('"at_s": 1000.0', written)
         self.assertNotIn("wall", written)
 
@@ -272,7 +273,7 @@ class StateTest(unittest.TestCase):
         """Its times say nothing; who holds the lock now has just begun."""
         mine = self.holding()
         mine.iteration(1.0, None)
-        self.assertEqual(AgentNow(State.STARTING), self.look(boot="another"))
+        self.assertEqual(AgentNow(AgentState.STARTING), self.look(boot="another"))
 
     def test_damaged_or_empty(self) -> None:
         """The lock still tells; a page that was written and cannot be read has a reason."""
@@ -280,7 +281,7 @@ class StateTest(unittest.TestCase):
         for text in ("", "\0" * 4096, "4711\n", "00000000 {}", f"{0:08x} []", "\udcff" * 9):
             self.lock.write_bytes(text.encode(errors="surrogateescape"))
             found = self.look()
-            self.assertEqual(AgentNow(State.STARTING, text=found.text), found, text)
+            self.assertEqual(AgentNow(AgentState.STARTING, text=found.text), found, text)
             self.assertEqual(bool(text.strip("\0")), "agent.lock is unreadable: " in found.text)
 
     def test_a_refused_write_is_a_problem_that_ends(self) -> None:

@@ -24,7 +24,7 @@ from iat_nova.store import records, retention
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event
 from iat_nova.store.writer import History, _Writer
-from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.iat.state import IatState
 from tests.unit import stories
 
 DEADLINE_S = 10.0
@@ -67,7 +67,7 @@ class TestWhatIsKept(HistoryCase):
     def test_iterations_come_back_equal(self):
         """State, sample, decision, masks and timings are read back as they were, floats too."""
         recorded, told = self.read().latest(0), stories.quiet(12, self.clock.wall_s, 5)
-        state = records.structure(recorded.iteration.state, State)
+        state = records.structure(recorded.iteration.state, IatState)
         self.assertEqual(told, dataclasses.replace(recorded.iteration, state=state))
         self.assertIsInstance(recorded.iteration.effective["stack"], WayMask)
 

@@ -26,14 +26,14 @@ from iat_nova.strategies import registry
 from iat_nova.strategies.a4 import A4, detection, layout, zones
 from iat_nova.strategies.a4.reading import read
 from iat_nova.strategies.a4.state import (
+    A4Memory,
+    A4Phase,
+    A4State,
+    DeviceKind,
     Flags,
-    Kind,
     Label,
-    Look,
-    Memory,
-    Phase,
-    Reading,
-    State,
+    TickRates,
+    TickReading,
     Zones,
 )
 from iat_nova.strategies.layout.check import check
@@ -41,31 +41,31 @@ from tests import said
 from tests.unit import build
 
 DOMAIN = build.domain()
-HP_NET = Label("hp-net", True, Kind.NETWORK)
-HP = Label("hp", True, Kind.CORES)
-LP = Label("lp", False, Kind.CORES)
-SSD = Label("ssd", False, Kind.STORAGE)
+HP_NET = Label("hp-net", True, DeviceKind.NETWORK)
+HP = Label("hp", True, DeviceKind.CORES)
+LP = Label("lp", False, DeviceKind.CORES)
+SSD = Label("ssd", False, DeviceKind.STORAGE)
 LABELS = (HP_NET, HP, LP, SSD)
-CALM = Look(hit=80.0, l2_miss=20.0)
-STREAM = Look(hit=9.0, l2_miss=81.0)
+CALM = TickRates(hit=80.0, l2_miss=20.0)
+STREAM = TickRates(hit=9.0, l2_miss=81.0)
 EVERYBODY = {label.id: CALM for label in LABELS}
 
 
-def reading(**changes: object) -> Reading:
+def reading(**changes: object) -> TickReading:
     """Return a tick in which nothing is wrong; changes by tenant's name or by field."""
-    fields = {field.name for field in dataclasses.fields(Reading)}
+    fields = {field.name for field in dataclasses.fields(TickReading)}
     looks = {k.replace("_", "-"): v for k, v in changes.items() if k not in fields}
     rest = {k: v for k, v in changes.items() if k in fields}
     known = {
         "pool": CALM, "ddio_miss": 20.0, "memory": 1e10, "storage": 1e9, "network": 1e10, **rest
     }  # fmt: skip
-    return Reading(tenants={**EVERYBODY, **looks}, **known)  # type: ignore[arg-type]
+    return TickReading(tenants={**EVERYBODY, **looks}, **known)  # type: ignore[arg-type]
 
 
-def memory(phase: Phase, **changes: object) -> Memory:
+def memory(phase: A4Phase, **changes: object) -> A4Memory:
     base = reading()
     return dataclasses.replace(
-        Memory(phase, initial=base, stable=base, previous=base),
+        A4Memory(phase, initial=base, stable=base, previous=base),
         **changes,  # type: ignore[arg-type]
     )
 
@@ -134,7 +134,7 @@ class ReadingTest(unittest.TestCase):
         first = Sample(0, 1.0, 1.0, {"a": Rates(1, 1, 100, 20, 30, 70)}, 60, 40, 1e9, 4e9, 1e10)
         second = Sample(0, 2.0, 1.0, {"a": Rates(1, 1, 300, 80, 70, 30)}, 40, 60, 3e9, None, 2e10)
         found = read(first, second)
-        self.assertEqual(Look(hit=75.0, l2_miss=50.0), found.tenants["a"])
+        self.assertEqual(TickRates(hit=75.0, l2_miss=50.0), found.tenants["a"])
         self.assertEqual((50.0, 2e9, None, 1.5e10), (
             found.ddio_miss, found.memory, found.storage, found.network
         ))  # fmt: skip
@@ -142,100 +142,116 @@ class ReadingTest(unittest.TestCase):
 
     def test_nothing_accessed_is_not_known_and_who_was_not_measured_is_absent(self) -> None:
         idle = Sample(0, 1.0, 1.0, {"a": Rates(0, 0, 0, 0)})
-        self.assertEqual({"a": Look(None, None)}, dict(read(idle, idle).tenants))
+        self.assertEqual({"a": TickRates(None, None)}, dict(read(idle, idle).tenants))
         self.assertEqual({}, dict(read(idle, Sample(0, 2.0, 1.0, {})).tenants))
 
     def test_antagonists_are_pooled_by_their_accesses(self) -> None:
         both = {"a": Rates(0, 0, 100, 50, 0, 100), "b": Rates(0, 0, 300, 300, 100, 0)}
         one = Sample(0, 1.0, 1.0, both)
-        self.assertEqual(Look(12.5, 50.0), read(one, one, ("a", "b", "gone")).pool)
+        self.assertEqual(TickRates(12.5, 50.0), read(one, one, ("a", "b", "gone")).pool)
 
 
 class DetectionTest(unittest.TestCase):
     """Who is an antagonist: a case a row, at and over each threshold."""
 
-    def found(self, phase: Phase, now: Reading, **changes: object) -> Memory:
+    def found(self, phase: A4Phase, now: TickReading, **changes: object) -> A4Memory:
         after, steps = detection.antagonists(memory(phase, **changes), LABELS, now)
         self.assertEqual(list(after.antagonists), [step.subject for step in steps])
         return after
 
     def test_a_program_that_hits_neither_in_l2_nor_in_the_llc(self) -> None:
         """L2 misses over 80 %, LLC misses over 90 %, while stable."""
-        after = self.found(Phase.STABLE, reading(lp=STREAM))
-        self.assertEqual((Phase.INIT, ("lp",)), (after.phase, after.antagonists))
+        after = self.found(A4Phase.STABLE, reading(lp=STREAM))
+        self.assertEqual((A4Phase.INIT, ("lp",)), (after.phase, after.antagonists))
         self.assertEqual(Flags(grow=True, shrink=True, restart=True), after.flags)
-        for look in (Look(9.0, 80.0), Look(10.0, 81.0), Look(None, 81.0), Look(9.0, None)):
-            calm = self.found(Phase.STABLE, reading(lp=look))
-            self.assertEqual((Phase.STABLE, ()), (calm.phase, calm.antagonists))
+        for look in (
+            TickRates(9.0, 80.0),
+            TickRates(10.0, 81.0),
+            TickRates(None, 81.0),
+            TickRates(9.0, None),
+        ):
+            calm = self.found(A4Phase.STABLE, reading(lp=look))
+            self.assertEqual((A4Phase.STABLE, ()), (calm.phase, calm.antagonists))
 
     def test_elsewhere_only_who_is_of_high_priority_and_was_launched_now(self) -> None:
         now = reading(hp=STREAM, lp=STREAM)
-        for phase in (Phase.INIT, Phase.ADJUST):
+        for phase in (A4Phase.INIT, A4Phase.ADJUST):
             self.assertEqual((), self.found(phase, now).antagonists)
             self.assertEqual(("hp",), self.found(phase, now, launched=("hp", "lp")).antagonists)
 
     def test_storage_that_crowds_the_network_in_ddios_ways(self) -> None:
         """DDIO misses over 40 %, over 35 % of the network's bytes, its LLC misses over 40 %."""
-        bad = {"ddio_miss": 41.0, "storage": 3.6e9, "network": 1e10, "ssd": Look(59.0, None)}
-        after = self.found(Phase.STABLE, reading(**bad))
-        self.assertEqual((Phase.INIT, ("ssd",)), (after.phase, after.antagonists))
-        at = ({"ddio_miss": 40.0}, {"storage": 3.5e9}, {"ssd": Look(60.0, None)})
+        bad = {"ddio_miss": 41.0, "storage": 3.6e9, "network": 1e10, "ssd": TickRates(59.0, None)}
+        after = self.found(A4Phase.STABLE, reading(**bad))
+        self.assertEqual((A4Phase.INIT, ("ssd",)), (after.phase, after.antagonists))
+        at = ({"ddio_miss": 40.0}, {"storage": 3.5e9}, {"ssd": TickRates(60.0, None)})
         unknown = ({"ddio_miss": None}, {"storage": None}, {"network": None}, {"network": 0.0})
         for change in (*at, *unknown):
-            self.assertEqual((), self.found(Phase.STABLE, reading(**{**bad, **change})).antagonists)
-        self.assertEqual((), self.found(Phase.ADJUST, reading(**bad)).antagonists)
+            self.assertEqual(
+                (), self.found(A4Phase.STABLE, reading(**{**bad, **change})).antagonists
+            )
+        self.assertEqual((), self.found(A4Phase.ADJUST, reading(**bad)).antagonists)
 
     def test_storage_is_not_judged_as_a_program(self) -> None:
-        self.assertEqual((), self.found(Phase.STABLE, reading(ssd=STREAM)).antagonists)
+        self.assertEqual((), self.found(A4Phase.STABLE, reading(ssd=STREAM)).antagonists)
 
     def test_after_storage_nobody_else_is_judged_in_this_tick(self) -> None:
         """INIT begins at once there, but for programs only after all were looked at."""
-        bad = {"ddio_miss": 41.0, "storage": 3.6e9, "ssd": Look(59.0, None), "lp": STREAM}
+        bad = {"ddio_miss": 41.0, "storage": 3.6e9, "ssd": TickRates(59.0, None), "lp": STREAM}
         for labels, expected in (((SSD, LP), ("ssd",)), ((LP, SSD), ("lp", "ssd"))):
-            after, _ = detection.antagonists(memory(Phase.STABLE), labels, reading(**bad))
+            after, _ = detection.antagonists(memory(A4Phase.STABLE), labels, reading(**bad))
             self.assertEqual(expected, after.antagonists)
 
     def test_who_is_an_antagonist_already_is_not_found_again(self) -> None:
-        after = self.found(Phase.STABLE, reading())
+        after = self.found(A4Phase.STABLE, reading())
         again, steps = detection.antagonists(
             dataclasses.replace(after, antagonists=("lp",)), LABELS, reading(lp=STREAM)
         )
-        self.assertEqual((Phase.STABLE, ()), (again.phase, steps))
+        self.assertEqual((A4Phase.STABLE, ()), (again.phase, steps))
 
 
 class AnotherLoadTest(unittest.TestCase):
     """What ends STABLE."""
 
-    def after(self, now: Reading, *antagonists: str, base: Reading | None = None) -> Memory:
-        start = memory(Phase.STABLE, antagonists=antagonists)
+    def after(
+        self, now: TickReading, *antagonists: str, base: TickReading | None = None
+    ) -> A4Memory:
+        start = memory(A4Phase.STABLE, antagonists=antagonists)
         start = dataclasses.replace(start, stable=base or start.stable)
         return detection.another_load(start, LABELS, now)[0]
 
     def test_hits_of_a_high_priority_program(self) -> None:
         """By more than 10 points and more than a fifth, either way; not of who has a device."""
-        after = self.after(reading(hp=Look(63.0, 20.0)))
-        self.assertEqual((Phase.INIT, Flags(True, False, True)), (after.phase, after.flags))
-        for look in (Look(64.0, 20.0), Look(91.0, 20.0), Look(None, None)):
-            self.assertIs(Phase.STABLE, self.after(reading(hp=look)).phase)
-        self.assertIs(Phase.STABLE, self.after(reading(hp_net=Look(1.0, 20.0), lp=STREAM)).phase)
-        low = reading(hp=Look(20.0, 20.0))
-        self.assertIs(Phase.STABLE, self.after(reading(hp=Look(30.0, 20.0)), base=low).phase)
-        self.assertIs(Phase.INIT, self.after(reading(hp=Look(30.5, 20.0)), base=low).phase)
+        after = self.after(reading(hp=TickRates(63.0, 20.0)))
+        self.assertEqual((A4Phase.INIT, Flags(True, False, True)), (after.phase, after.flags))
+        for look in (TickRates(64.0, 20.0), TickRates(91.0, 20.0), TickRates(None, None)):
+            self.assertIs(A4Phase.STABLE, self.after(reading(hp=look)).phase)
+        self.assertIs(
+            A4Phase.STABLE, self.after(reading(hp_net=TickRates(1.0, 20.0), lp=STREAM)).phase
+        )
+        low = reading(hp=TickRates(20.0, 20.0))
+        self.assertIs(A4Phase.STABLE, self.after(reading(hp=TickRates(30.0, 20.0)), base=low).phase)
+        self.assertIs(A4Phase.INIT, self.after(reading(hp=TickRates(30.5, 20.0)), base=low).phase)
 
     def test_an_antagonist_of_cores_is_released_when_its_misses_differ(self) -> None:
         """L2's by more than a tenth, LLC's by more than a twentieth, either way."""
-        base = reading(lp=Look(0.0, 80.0))
-        for look in (Look(0.0, 88.1), Look(0.0, 71.9), Look(5.1, 80.0)):
+        base = reading(lp=TickRates(0.0, 80.0))
+        for look in (TickRates(0.0, 88.1), TickRates(0.0, 71.9), TickRates(5.1, 80.0)):
             after = self.after(reading(lp=look), "lp", base=base)
-            self.assertEqual((Phase.INIT, ()), (after.phase, after.antagonists))
+            self.assertEqual((A4Phase.INIT, ()), (after.phase, after.antagonists))
             self.assertEqual(Flags(False, True, True), after.flags)
-        for look in (Look(0.0, 88.0), Look(0.0, 72.0), Look(5.0, 80.0), Look(None, None)):
+        for look in (
+            TickRates(0.0, 88.0),
+            TickRates(0.0, 72.0),
+            TickRates(5.0, 80.0),
+            TickRates(None, None),
+        ):
             self.assertEqual(("lp",), self.after(reading(lp=look), "lp", base=base).antagonists)
 
     def test_storage_is_released_when_it_reads_less(self) -> None:
         """Below 0.7 of what it was; nothing shrinks unless there was another antagonist."""
         after = self.after(reading(storage=0.69e9), "ssd")
-        self.assertEqual((Phase.INIT, ()), (after.phase, after.antagonists))
+        self.assertEqual((A4Phase.INIT, ()), (after.phase, after.antagonists))
         self.assertEqual(Flags(False, False, True), after.flags)
         self.assertTrue(self.after(reading(storage=0.69e9), "ssd", "lp").flags.shrink)
         for now in (0.7e9, None):
@@ -245,7 +261,9 @@ class AnotherLoadTest(unittest.TestCase):
 class ZonesTest(unittest.TestCase):
     """INIT and ADJUST: a case a row."""
 
-    def after(self, start: Memory, now: Reading | None = None, most: int = 7) -> tuple[Memory, int]:
+    def after(
+        self, start: A4Memory, now: TickReading | None = None, most: int = 7
+    ) -> tuple[A4Memory, int]:
         found = zones.size(start, LABELS, now or reading(), most)
         assert found is not None
         return found[0], found[1]
@@ -257,96 +275,106 @@ class ZonesTest(unittest.TestCase):
             (Flags(True, True, True), Zones(2, 2)),
             (Flags(False, False, True), Zones(5, 4)),
         ):
-            after, rule = self.after(memory(Phase.INIT, flags=flags, zones=Zones(5, 4)))
+            after, rule = self.after(memory(A4Phase.INIT, flags=flags, zones=Zones(5, 4)))
             self.assertEqual(
-                (zones.RESTART, Phase.INIT, expected), (rule, after.phase, after.zones)
+                (zones.RESTART, A4Phase.INIT, expected), (rule, after.phase, after.zones)
             )
             self.assertEqual(dataclasses.replace(flags, restart=False), after.flags)
 
     def test_init_begins_to_grow_from_three_ways(self) -> None:
         now = reading(memory=2e10)
         for flags, expected in ((Flags(grow=True), Zones(3, 0)), (Flags(True, True), Zones(3, 3))):
-            after, rule = self.after(memory(Phase.INIT, flags=flags), now)
-            self.assertEqual((zones.GROW, Phase.ADJUST, expected), (rule, after.phase, after.zones))
+            after, rule = self.after(memory(A4Phase.INIT, flags=flags), now)
+            self.assertEqual(
+                (zones.GROW, A4Phase.ADJUST, expected), (rule, after.phase, after.zones)
+            )
             self.assertEqual(now, after.initial)
 
     def test_init_begins_to_shrink_against_the_tick_before(self) -> None:
         before = reading(memory=3e10)
-        start = memory(Phase.INIT, flags=Flags(shrink=True), previous=before)
+        start = memory(A4Phase.INIT, flags=Flags(shrink=True), previous=before)
         after, rule = self.after(dataclasses.replace(start, zones=Zones(4, 4)))
         self.assertEqual(
-            (zones.SHRINK, Phase.ADJUST, Zones(4, 3)), (rule, after.phase, after.zones)
+            (zones.SHRINK, A4Phase.ADJUST, Zones(4, 3)), (rule, after.phase, after.zones)
         )
         self.assertEqual(before, after.initial)
         after, rule = self.after(dataclasses.replace(start, zones=Zones(3, 3)))
         self.assertEqual(
-            (zones.SHRUNK, Phase.STABLE, Zones(3, 2)), (rule, after.phase, after.zones)
+            (zones.SHRUNK, A4Phase.STABLE, Zones(3, 2)), (rule, after.phase, after.zones)
         )
         self.assertFalse(after.flags.shrink)
 
     def test_init_with_nothing_to_do(self) -> None:
         now = reading(memory=2e10)
-        after, rule = self.after(memory(Phase.INIT, zones=Zones(4, 2)), now)
+        after, rule = self.after(memory(A4Phase.INIT, zones=Zones(4, 2)), now)
         self.assertEqual(
-            (zones.NOTHING, Phase.STABLE, Zones(4, 0)), (rule, after.phase, after.zones)
+            (zones.NOTHING, A4Phase.STABLE, Zones(4, 0)), (rule, after.phase, after.zones)
         )
         self.assertEqual(now, after.stable)
 
     def test_growth_goes_on_while_nobody_is_harmed(self) -> None:
         for shrink, trash in ((False, 0), (True, 4)):
             flags = Flags(grow=True, shrink=shrink)
-            after, rule = self.after(memory(Phase.ADJUST, flags=flags, zones=Zones(3, 0)))
+            after, rule = self.after(memory(A4Phase.ADJUST, flags=flags, zones=Zones(3, 0)))
             self.assertEqual((zones.LARGER, Zones(4, trash)), (rule, after.zones))
 
     def test_growth_ends_with_all_ways(self) -> None:
         now = reading(memory=2e10)
-        start = memory(Phase.ADJUST, flags=Flags(grow=True), zones=Zones(7, 0))
+        start = memory(A4Phase.ADJUST, flags=Flags(grow=True), zones=Zones(7, 0))
         after, rule = self.after(start, now)
-        self.assertEqual((zones.GROWN, Phase.STABLE, Zones(7, 0)), (rule, after.phase, after.zones))
+        self.assertEqual(
+            (zones.GROWN, A4Phase.STABLE, Zones(7, 0)), (rule, after.phase, after.zones)
+        )
         self.assertEqual(now, after.stable)
 
     def test_harm_takes_the_last_way_back_and_the_tick_before_counts(self) -> None:
         """Hits below 0.8 and by more than 5 points; DDIO's misses more than doubled."""
         before = reading(memory=3e10)
-        start = memory(Phase.ADJUST, flags=Flags(grow=True), zones=Zones(5, 0), previous=before)
-        for now in (reading(hp=Look(63.9, 20.0)), reading(ddio_miss=40.1)):
+        start = memory(A4Phase.ADJUST, flags=Flags(grow=True), zones=Zones(5, 0), previous=before)
+        for now in (reading(hp=TickRates(63.9, 20.0)), reading(ddio_miss=40.1)):
             after, rule = self.after(start, now)
             self.assertEqual((zones.GROWN, Zones(4, 0)), (rule, after.zones))
             self.assertEqual((before, Flags()), (after.stable, after.flags))
         for now in (
-            reading(hp=Look(64.0, 20.0)),
+            reading(hp=TickRates(64.0, 20.0)),
             reading(ddio_miss=40.0),
-            reading(ddio_miss=None, hp=Look(None, None)),
-            reading(hp_net=Look(1.0, 20.0)),
+            reading(ddio_miss=None, hp=TickRates(None, None)),
+            reading(hp_net=TickRates(1.0, 20.0)),
         ):
             self.assertEqual(zones.LARGER, self.after(start, now)[1])
-        small = dataclasses.replace(start, initial=reading(hp=Look(20.0, 20.0)))
-        self.assertEqual(zones.LARGER, self.after(small, reading(hp=Look(15.0, 20.0)))[1])
-        self.assertEqual(zones.GROWN, self.after(small, reading(hp=Look(14.9, 20.0)))[1])
+        small = dataclasses.replace(start, initial=reading(hp=TickRates(20.0, 20.0)))
+        self.assertEqual(zones.LARGER, self.after(small, reading(hp=TickRates(15.0, 20.0)))[1])
+        self.assertEqual(zones.GROWN, self.after(small, reading(hp=TickRates(14.9, 20.0)))[1])
 
     def test_after_growth_the_trash_ways_shrink(self) -> None:
-        start = memory(Phase.ADJUST, flags=Flags(True, True), zones=Zones(7, 7))
+        start = memory(A4Phase.ADJUST, flags=Flags(True, True), zones=Zones(7, 7))
         after, rule = self.after(start)
-        self.assertEqual((zones.TURN, Phase.ADJUST, Zones(7, 6)), (rule, after.phase, after.zones))
+        self.assertEqual(
+            (zones.TURN, A4Phase.ADJUST, Zones(7, 6)), (rule, after.phase, after.zones)
+        )
         start = dataclasses.replace(start, zones=Zones(4, 4))
         after, rule = self.after(start, reading(ddio_miss=41.0))
-        self.assertEqual((zones.GROWN, Phase.STABLE, Zones(3, 2)), (rule, after.phase, after.zones))
+        self.assertEqual(
+            (zones.GROWN, A4Phase.STABLE, Zones(3, 2)), (rule, after.phase, after.zones)
+        )
 
     def test_trash_ways_shrink_to_two(self) -> None:
-        start = memory(Phase.ADJUST, flags=Flags(shrink=True), zones=Zones(7, 4))
+        start = memory(A4Phase.ADJUST, flags=Flags(shrink=True), zones=Zones(7, 4))
         after, rule = self.after(start)
         self.assertEqual((zones.SMALLER, Zones(7, 3)), (rule, after.zones))
         after, rule = self.after(dataclasses.replace(start, zones=Zones(7, 2)))
-        self.assertEqual((zones.DONE, Phase.STABLE, Zones(7, 2)), (rule, after.phase, after.zones))
+        self.assertEqual(
+            (zones.DONE, A4Phase.STABLE, Zones(7, 2)), (rule, after.phase, after.zones)
+        )
 
     def test_a_cost_gives_the_last_trash_way_back(self) -> None:
         """More than: memory 1.1, antagonists' misses 1.05; less than: storage 0.7, network 0.99."""
-        start = memory(Phase.ADJUST, flags=Flags(shrink=True), zones=Zones(7, 4))
+        start = memory(A4Phase.ADJUST, flags=Flags(shrink=True), zones=Zones(7, 4))
         both = dataclasses.replace(start, antagonists=("lp", "ssd"))
         for now in (
             reading(memory=1.11e10),
-            reading(pool=Look(80.0, 21.1)),
-            reading(pool=Look(78.9, 20.0)),
+            reading(pool=TickRates(80.0, 21.1)),
+            reading(pool=TickRates(78.9, 20.0)),
             reading(storage=0.69e9),
             reading(network=0.98e10),
         ):
@@ -354,20 +382,20 @@ class ZonesTest(unittest.TestCase):
             self.assertEqual((zones.DONE, Zones(7, 5)), (rule, after.zones))
         for now in (
             reading(memory=1.1e10),
-            reading(pool=Look(79.0, 21.0)),
+            reading(pool=TickRates(79.0, 21.0)),
             reading(storage=0.7e9, network=0.99e10),
             reading(memory=None, pool=None, storage=None, network=None),
         ):
             self.assertEqual(zones.SMALLER, self.after(both, now)[1])
         for other, now in (
             ("lp", reading(storage=0.1e9, network=0.1e10)),
-            ("ssd", reading(pool=Look(0.0, 100.0))),
+            ("ssd", reading(pool=TickRates(0.0, 100.0))),
         ):
             only = dataclasses.replace(start, antagonists=(other,))
             self.assertEqual(zones.SMALLER, self.after(only, now)[1])
 
     def test_stable_sizes_nothing(self) -> None:
-        self.assertIsNone(zones.size(memory(Phase.STABLE), LABELS, reading(), 7))
+        self.assertIsNone(zones.size(memory(A4Phase.STABLE), LABELS, reading(), 7))
 
     def test_every_rule_is_declared_once(self) -> None:
         numbers = [number for number, *_ in A4.rules]
@@ -377,19 +405,19 @@ class ZonesTest(unittest.TestCase):
 
 def _tenant(label: Label, cpu: int = 0) -> Tenant:
     model, devices = DeviceModel.NONE, ()
-    if label.kind is Kind.STORAGE:
+    if label.kind is DeviceKind.STORAGE:
         devices = ("0000:5e:00.0",)
-    elif label.kind is Kind.NETWORK:
+    elif label.kind is DeviceKind.NETWORK:
         model, devices = DeviceModel.SLICING, ("0000:3b:02.0",)
     priority = Priority.PC if label.high else Priority.BE
-    io = label.kind is Kind.NETWORK
+    io = label.kind is DeviceKind.NETWORK
     return build.tenant(label.id, cpu, priority=priority, io=io, model=model, devices=devices)
 
 
 class Run:
     """Steps of a second, with what tenants do given by hand."""
 
-    def __init__(self, *labels: Label, state: State | None = None) -> None:
+    def __init__(self, *labels: Label, state: A4State | None = None) -> None:
         self.strategy = A4(Parameters())
         self.inventory = DomainInventory(
             DOMAIN, tuple(_tenant(one, n) for n, one in enumerate(labels))
@@ -426,7 +454,7 @@ class StepTest(unittest.TestCase):
         )
 
     def test_a_stream_is_found_confined_and_released(self) -> None:
-        run = Run(HP_NET, HP, LP, Label("other", False, Kind.CORES))
+        run = Run(HP_NET, HP, LP, Label("other", False, DeviceKind.CORES))
         for _ in range(20):
             run.second()
         guilty = [run.second(lp=True) for _ in range(40)]
@@ -486,7 +514,7 @@ class StepTest(unittest.TestCase):
         run = Run(*LABELS)
         for number in range(60):
             run.second(lp=number > 20, hp=number > 40)
-            again = records.structure(records.unstructure(run.state), State)
+            again = records.structure(records.unstructure(run.state), A4State)
             self.assertEqual(run.state, again)
             one, other = Run(*LABELS, state=run.state), Run(*LABELS, state=again)
             self.assertEqual(one.second(lp=True), other.second(lp=True))

@@ -8,7 +8,7 @@ import random
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.plant.curves import Curve, Piece
+from iat_nova.experiments.plant.curves import MissCurve, Piece
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
     Priority,
@@ -21,9 +21,9 @@ from iat_nova.strategies.pollute_buffer.state import State
 from tests.unit.strategies.test_pollute_buffer import FITS, STREAM, Run, host, without_last
 
 PC, BE = Priority.PC, Priority.BE
-MODEST = Curve(0.0, (Piece(0.5, 4.0, 4.0),))  # a loop over 4 ways
-LITTLE = Curve(0.0, (Piece(0.05, 10.0, 10.0),))  # that misses seldom, and needs most ways
-GREEDY = Curve(0.02, (Piece(0.7, 2.0, 4.0),))  # a loop that two ways of its own hold
+MODEST = MissCurve(0.0, (Piece(0.5, 4.0, 4.0),))  # a loop over 4 ways
+LITTLE = MissCurve(0.0, (Piece(0.05, 10.0, 10.0),))  # that misses seldom, and needs most ways
+GREEDY = MissCurve(0.02, (Piece(0.7, 2.0, 4.0),))  # a loop that two ways of its own hold
 
 
 def begun(here: FormulaHost) -> State:
@@ -165,8 +165,8 @@ class FloorTest(unittest.TestCase):
     def test_no_critical_tenant_is_confined_for_it(self) -> None:
         """Four guests that lack a little together weigh more than the critical one: not enough."""
         here = host(
-            (PC, Curve(0.42, (Piece(0.5, 8.0, 1.0),))),
-            *((BE, Curve(0.0, (Piece(0.9, 2.0, 2.0),))) for _ in range(4)),
+            (PC, MissCurve(0.42, (Piece(0.5, 8.0, 1.0),))),
+            *((BE, MissCurve(0.0, (Piece(0.9, 2.0, 2.0),))) for _ in range(4)),
         )
         run = Run()
         run.on(here, 60)

@@ -8,7 +8,7 @@ import unittest
 from collections.abc import Callable
 
 from iat_nova.experiments.plant import loop
-from iat_nova.experiments.plant.curves import Curve, Inbound, Load, Piece
+from iat_nova.experiments.plant.curves import InboundWrites, Load, MissCurve, Piece
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
     Action,
@@ -48,13 +48,13 @@ from iat_nova.strategies.pollute_buffer.view import View
 from tests import said
 from tests.unit import build
 
-FITS = Curve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
-STREAM = Curve(1.0, ())
-PART = Curve(0.0, (Piece(0.35, 8.0, 8.0),))  # a loop over 8 ways, and much that always hits
-CALM = Inbound(1e4, Curve(0.0, ()))
+FITS = MissCurve(0.0, (Piece(0.9, 8.0, 8.0),))  # a loop over 8 ways
+STREAM = MissCurve(1.0, ())
+PART = MissCurve(0.0, (Piece(0.35, 8.0, 8.0),))  # a loop over 8 ways, and much that always hits
+CALM = InboundWrites(1e4, MissCurve(0.0, ()))
 
 
-def host(*curves: tuple[Priority, Curve], **domain: object) -> FormulaHost:
+def host(*curves: tuple[Priority, MissCurve], **domain: object) -> FormulaHost:
     """Return a host of 11 ways; each tenant refers to the LLC 20 times in 1,000 instructions."""
     tenants = tuple(
         build.tenant(f"t{n}", n, priority=priority, ways=WayRequest(1, 2, 11))
@@ -149,7 +149,7 @@ class TrialTest(unittest.TestCase):
 
     def test_a_buffer_gets_no_smaller_than_those_within_bear(self) -> None:
         """Of two ways one is taken only if none of the confined loses a twentieth by it."""
-        bears, suffers = STREAM, Curve(0.3, (Piece(0.7, 2.0, 1.0),))
+        bears, suffers = STREAM, MissCurve(0.3, (Piece(0.7, 2.0, 1.0),))
         for within in (bears, suffers):
             here, run = host((PC, FITS), (BE, STREAM), (BE, within)), Run(0.0)
             run.on(here, 40)
@@ -177,7 +177,7 @@ class TrialTest(unittest.TestCase):
         """Another's change says nothing of what it does."""
         for changed in ("t1", "t2"):
             here, run = (
-                host((PC, Curve(0.0, (Piece(0.35, 8.0, 8.0),))), (PC, STREAM), (BE, STREAM)),
+                host((PC, MissCurve(0.0, (Piece(0.35, 8.0, 8.0),))), (PC, STREAM), (BE, STREAM)),
                 Run(),
             )
             run.on(here, 20)
@@ -215,7 +215,7 @@ class TrialTest(unittest.TestCase):
 
     def test_one_sample_is_enough_where_much_is_promised(self) -> None:
         """Else two: their mean is nearer to what noise hides."""
-        for critical, samples in ((FITS, 1), (Curve(0.0, (Piece(0.02, 8.0, 8.0),)), 2)):
+        for critical, samples in ((FITS, 1), (MissCurve(0.0, (Piece(0.02, 8.0, 8.0),)), 2)):
             here, run = host((PC, critical), (PC, critical), (PC, STREAM)), Run()
             while not run.tried():
                 run.on(here, 1)
@@ -230,7 +230,7 @@ class TrialTest(unittest.TestCase):
 
     def test_where_nobody_misses_nothing_is_tried(self) -> None:
         """No move can bring anything: no mask ever moves."""
-        here, run = host((PC, Curve(0.001, ())), (BE, Curve(0.001, ()))), Run()
+        here, run = host((PC, MissCurve(0.001, ())), (BE, MissCurve(0.001, ()))), Run()
         run.on(here, 120)
         self.assertEqual(0, run.moves())
         assert run.state is not None
@@ -243,7 +243,7 @@ class TrialTest(unittest.TestCase):
         run.moves()
         run.on(here, 300)
         self.assertEqual(0, run.moves())
-        run.on(host((PC, FITS), (BE, Curve(0.1, ()))), 30)
+        run.on(host((PC, FITS), (BE, MissCurve(0.1, ()))), 30)
         self.assertTrue(run.steps("measuring-anew"))
 
     def test_the_first_samples_at_rest_are_what_later_ones_are_judged_by(self) -> None:
@@ -289,7 +289,7 @@ class TrialTest(unittest.TestCase):
             undone = {step.reason.values["move"] for step in run.steps("undone")}
             self.assertTrue(undone)
             run.decisions.clear()
-            run.on(host(*pair, (priority, Curve(0.001, ()))), 20)
+            run.on(host(*pair, (priority, MissCurve(0.001, ()))), 20)
             tried = set(run.tried())
             self.assertEqual(again, not undone.isdisjoint(tried), (undone, tried))
 
@@ -385,7 +385,7 @@ class TrialTest(unittest.TestCase):
 
     def test_a_trial_that_an_arrival_ends_says_nothing(self) -> None:
         """Nor one that a departure ends; a best-effort newcomer begins outside the buffer."""
-        here, run = host((PC, FITS), (BE, STREAM), (BE, Curve(0.0, ()))), Run(0.0)
+        here, run = host((PC, FITS), (BE, STREAM), (BE, MissCurve(0.0, ()))), Run(0.0)
         run.on(without_last(here), 2)
         for now in (here, without_last(here)):
             assert run.state is not None and run.state.trial is not None
@@ -703,7 +703,7 @@ DISK_LINES_PER_S = 5e7
 
 
 def with_disk(
-    ports: tuple[DcaPort, ...] = (DcaPort(PORT, (DISK,)),), owner: Curve = STREAM
+    ports: tuple[DcaPort, ...] = (DcaPort(PORT, (DISK,)),), owner: MissCurve = STREAM
 ) -> FormulaHost:
     """Return a host of a critical tenant and two that stream, the first of them with a disk."""
     here = host((PC, STREAM), (BE, owner), (BE, STREAM), dca_ports=ports)
@@ -758,7 +758,7 @@ class PortTest(unittest.TestCase):
     def test_not_tried_where_its_owner_finds_much_in_the_llc(self) -> None:
         """That may be what its device writes: it would lose more than it may."""
         run = OnPort(0.2)
-        run.on(with_disk(owner=Curve(0.5, ())), 40)
+        run.on(with_disk(owner=MissCurve(0.5, ())), 40)
         self.assertTrue(run.steps())
         self.assertEqual([], run.steps("port-dca-off") + run.steps("port-dca-on"))
 
@@ -822,12 +822,12 @@ class PromiseTest(unittest.TestCase):
 
     def test_ways_are_called_in_when_their_owner_misses(self) -> None:
         """Before anything is tried."""
-        idle = promising(host((PC, Curve(0.0, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
+        idle = promising(host((PC, MissCurve(0.0, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
         run = Run()
         run.on(idle, 25)
         assert run.state is not None
         self.assertEqual(({"t0"}, Phase.REST), (run.state.plan.lenders, run.state.phase))
-        missing = Curve(0.3, ())  # of as many references as before
+        missing = MissCurve(0.3, ())  # of as many references as before
         run.on(promising(host((PC, missing), (PC, FITS), (PC, FITS)), 4, 0, 0), 3)
         self.assertEqual({"t0"}, run.state.plan.owners)
 
@@ -862,7 +862,7 @@ class PromiseTest(unittest.TestCase):
 
     def test_idle_promised_ways_are_lent_and_called_in_when_their_owner_wants_them(self) -> None:
         """Its load was none; what it needs then is its own again two samples after it began."""
-        idle = promising(host((PC, Curve(0.0, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
+        idle = promising(host((PC, MissCurve(0.0, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
         run = Run()
         run.on(idle, 20)
         assert run.state is not None
@@ -870,13 +870,13 @@ class PromiseTest(unittest.TestCase):
         layout = run.decisions[-1].layout
         others = {layout.mask_of("t1"), layout.mask_of("t2")}
         self.assertIn(layout.mask_of("t0"), others)
-        busy = promising(host((PC, Curve(0.3, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
+        busy = promising(host((PC, MissCurve(0.3, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
         run.on(busy, 2)
         self.assertEqual({"t0"}, run.state.plan.owners)
 
     def test_who_is_held_has_so_many_ways_alone_and_no_others(self) -> None:
         """Whatever is tried, busy or idle: more than it was promised, fewer than it would take."""
-        for ways, curve in ((3, FITS), (5, STREAM), (4, Curve(0.0, ()))):
+        for ways, curve in ((3, FITS), (5, STREAM), (4, MissCurve(0.0, ()))):
             free = promising(host((PC, curve), (PC, FITS), (BE, STREAM)), 2, 2, 0)
             held = WayRequest(ways, ways, ways, promised=2, held=True)
             first, *others = free.tenants
@@ -909,7 +909,7 @@ class PromiseTest(unittest.TestCase):
 
     def test_with_two_promises_who_streams_may_be_confined_to_ddios_ways(self) -> None:
         """Below them the second tenant's own ways lie, so that the buffer can be nowhere else."""
-        six_ways = Curve(0.0, (Piece(0.9, 6.0, 6.0),))
+        six_ways = MissCurve(0.0, (Piece(0.9, 6.0, 6.0),))
         here = host((PC, six_ways), (PC, six_ways), (BE, STREAM), (BE, STREAM))
         last = self.kept(promising(here, 2, 2, 0, 0))[-1].layout
         self.assertEqual(last.ddio, last.mask_of("t2"))
@@ -1011,7 +1011,7 @@ class RulesTest(unittest.TestCase):
 
     def test_what_is_at_stake_is_the_same_in_any_order(self) -> None:
         """A set's order is another in each process, and a replay is to decide the same."""
-        here = host(*((PC, Curve(0.01 * number, ())) for number in range(1, 9)))
+        here = host(*((PC, MissCurve(0.01 * number, ())) for number in range(1, 9)))
         sample = here.sample(None, 1.0, random.Random(1), 0.01)
         looks = judge.look(here.tenants, sample)
         view = View.of(here.inventory, Parameters(), sample, looks)

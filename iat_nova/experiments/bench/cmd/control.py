@@ -90,7 +90,7 @@ examples:
                 )
         except StrategyError as error:
             raise Failure(str(error), EXIT_USAGE) from error
-        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        columns = tuple(field.name for field in dataclasses.fields(bench.RegretRow))
         return columns, (
             tuple(
                 round(value, 4) if isinstance(value, float) else value

@@ -67,7 +67,7 @@ examples:
 
         if parsed_args.iterations < LEAST:
             raise Failure(f"--iterations {parsed_args.iterations}: at least {LEAST} are needed", 2)
-        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        columns = tuple(field.name for field in dataclasses.fields(bench.BytesRow))
         return columns, self._rows(parsed_args)
 
     def _rows(self, parsed_args: argparse.Namespace) -> Iterator[tuple[object, ...]]:

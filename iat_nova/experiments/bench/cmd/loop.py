@@ -65,7 +65,7 @@ examples:
         """Return one row per case."""
         from iat_nova.experiments.bench import loop as bench  # noqa: PLC0415 - opens counters, needs the whole agent
 
-        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        columns = tuple(field.name for field in dataclasses.fields(bench.TimesRow))
         return columns, self._rows(parsed_args)
 
     def _rows(self, parsed_args: argparse.Namespace) -> Iterator[tuple[object, ...]]:

@@ -41,7 +41,7 @@ examples:
             from iat_nova.experiments.sim import bench  # noqa: PLC0415 - compiles, takes seconds
         except ImportError as error:
             raise Failure("bench llc needs numba and numpy: pip install 'iat-nova[sim]'") from error
-        columns = tuple(field.name for field in dataclasses.fields(bench.Row))
+        columns = tuple(field.name for field in dataclasses.fields(bench.PassRow))
         found = bench.testbed_rows() if parsed_args.testbed else bench.rows(note=self.note)
         return columns, (
             (

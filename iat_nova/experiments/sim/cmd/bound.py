@@ -17,7 +17,7 @@ from iat_nova.policy import PolicyError
 from iat_nova.report import escape
 
 if TYPE_CHECKING:
-    from iat_nova.experiments.sim.bound import Best, Bound
+    from iat_nova.experiments.sim.bound import BestPlan, Bound
 
 RUNS, SEEDS = 240, 3
 FOLDER = pathlib.Path("iat-nova-bound")
@@ -166,7 +166,7 @@ def _share(option: str, text: str) -> float:
     return value
 
 
-def _kinds(bound: Bound) -> tuple[tuple[str, Best], ...]:
+def _kinds(bound: Bound) -> tuple[tuple[str, BestPlan], ...]:
     return (
         ("unmanaged", bound.unmanaged),
         ("best fixed", bound.fixed),
@@ -195,7 +195,7 @@ def _rows(bound: Bound) -> Iterator[tuple[object, ...]]:
         yield bound.scenario, name, f"{best.pc:.3f}", be, share, lack, ways
 
 
-def _of_bound(best: Best, bound: Bound) -> float | None:
+def _of_bound(best: BestPlan, bound: Bound) -> float | None:
     """Return the share of the best PC performance; None if the shortfall is larger than there."""
     return best.pc / bound.pc if best.lack >= bound.best.lack else None
 

@@ -31,7 +31,7 @@ from iat_nova.strategies.registry import BUILT_IN, StrategyError, find
 
 if TYPE_CHECKING:
     from iat_nova.experiments.sim.compare import Comparison, Row, TenantRow
-    from iat_nova.experiments.sim.overview import Standing
+    from iat_nova.experiments.sim.overview import ScenarioStanding
     from iat_nova.experiments.sim.scenario import Scenario
     from iat_nova.experiments.sim.workload_rows import WorkloadRow
 
@@ -247,7 +247,9 @@ def _overview(found: Sequence[Comparison], out: pathlib.Path, against: str) -> s
     return f"{OVERVIEW}.svg"
 
 
-def _write(path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow | Standing]) -> None:
+def _write(
+    path: pathlib.Path, rows: Sequence[Row | TenantRow | WorkloadRow | ScenarioStanding]
+) -> None:
     if not rows:
         return
     with path.open("w", encoding="utf-8", newline="") as file:

@@ -16,8 +16,8 @@ from iat_nova.experiments.sim.cmd.arguments import take_workers
 
 if TYPE_CHECKING:
     from iat_nova.experiments.sim.figures.api import Figure, Point
-    from iat_nova.experiments.sim.figures.claims import Verdict
-    from iat_nova.experiments.sim.figures.sensitivity import Turn
+    from iat_nova.experiments.sim.figures.claims import ClaimVerdict
+    from iat_nova.experiments.sim.figures.sensitivity import TurnedVerdict
 
 TURNS = ("constant", "factor", "claim", "set", "published", "before", "after", "met")
 COLUMNS = ("figure", "claim", "set", "published", "measured", "met", "strict", "reason")
@@ -97,13 +97,13 @@ examples:
 
     def _recorded(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
-    ) -> list[Verdict]:
+    ) -> list[ClaimVerdict]:
         from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
 
         folder: pathlib.Path = parsed_args.out
         try:
             rows = pages.recorded(folder, figures)
-        except pages.RecordError as error:
+        except pages.FigureRecordError as error:
             raise Failure(str(error)) from None
         if not rows:
             raise Failure(f"{folder} holds none of these figures: measure them without --judge")
@@ -111,7 +111,7 @@ examples:
 
     def _measured(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
-    ) -> list[Verdict]:
+    ) -> list[ClaimVerdict]:
         from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
 
         folder: pathlib.Path = parsed_args.out
@@ -120,7 +120,9 @@ examples:
         rows = _rows(list(figures.values()), folder / "points", parsed_args)
         return pages.write(folder, catalogued(), rows)
 
-    def _turns(self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace) -> list[Turn]:
+    def _turns(
+        self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
+    ) -> list[TurnedVerdict]:
         from iat_nova.experiments.sim.figures import sensitivity  # noqa: PLC0415 - compiles, takes seconds
 
         turns = sensitivity.run(
@@ -170,7 +172,7 @@ def _rows(
         raise Failure(str(error)) from error
 
 
-def _turn(turn: Turn, machine: bool) -> tuple[object, ...]:
+def _turn(turn: TurnedVerdict, machine: bool) -> tuple[object, ...]:
     from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415
 
     before, after = turn.before, turn.after
@@ -184,7 +186,7 @@ def _turn(turn: Turn, machine: bool) -> tuple[object, ...]:
     return (turn.constant, turn.factor, before.claim, before.set, *values, met)
 
 
-def _summary(verdicts: list[Verdict]) -> str:
+def _summary(verdicts: list[ClaimVerdict]) -> str:
     """Return the numbers of claims met within the tolerance and strictly, by data set."""
     from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
 
@@ -208,7 +210,7 @@ def _compressed(figures: Iterable[Figure]) -> str:
     )
 
 
-def _row(verdict: Verdict, machine: bool) -> tuple[object, ...]:
+def _row(verdict: ClaimVerdict, machine: bool) -> tuple[object, ...]:
     from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415
 
     published: object = verdict.published

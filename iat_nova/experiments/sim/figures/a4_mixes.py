@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim.figures import summary
-from iat_nova.experiments.sim.figures.api import Finding, Row
+from iat_nova.experiments.sim.figures.api import ClaimFinding, Row
 
 # Cores of each tenant, by which a mean is weighted, in the order of the original.
 HIGH_13A = {"fastclick": 4, "redis": 1, "ycsb": 1, "x264": 1, "parest": 1, "xalancbmk": 1, "lbm": 1}
@@ -37,19 +37,19 @@ def performance(rows: Sequence[Row]) -> Mapping[str, Mapping[str, Sequence[float
     return {"a4": found}
 
 
-def judge_13a(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_13a(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the gain of high priority, and that low priority loses nothing notable."""
     yield from _judge("a4-13a", rows, HIGH_13A, LOW_13A)
 
 
-def judge_13b(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_13b(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the same where low priority is heavy."""
     yield from _judge("a4-13b", rows, HIGH_13B, LOW_13B)
 
 
 def _judge(
     figure: str, rows: Sequence[Row], high: Mapping[str, int], low: Mapping[str, int]
-) -> Iterator[Finding]:
+) -> Iterator[ClaimFinding]:
     each = performance(rows)["a4"]
     gains = {name: 100 * (statistics.median(ratios) - 1) for name, ratios in each.items()}
     waits = {
@@ -67,6 +67,6 @@ def _judge(
         listing = ", ".join(f"{name} {gains[name]:+.1f} %" for name in weights)
         reason = f"{listing}; {text}" if text else listing
         if part == "hpw":
-            yield Finding(f"{figure}-hpw", mean, reason)
+            yield ClaimFinding(f"{figure}-hpw", mean, reason)
         else:
-            yield Finding(f"{figure}-lpw", mean > -NOTABLE, f"mean {mean:+.1f} %: {reason}")
+            yield ClaimFinding(f"{figure}-lpw", mean > -NOTABLE, f"mean {mean:+.1f} %: {reason}")

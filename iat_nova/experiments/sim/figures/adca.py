@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim import memory, rings
 from iat_nova.experiments.sim.figures import claims, summary
-from iat_nova.experiments.sim.figures.api import Finding, Point, Row
+from iat_nova.experiments.sim.figures.api import ClaimFinding, Point, Row
 from iat_nova.experiments.sim.figures.bench import Steady
 from iat_nova.experiments.sim.figures.definition import Definition
 from iat_nova.experiments.sim.figures.measure import execute, taken
-from iat_nova.experiments.sim.machine import Io
+from iat_nova.experiments.sim.machine import WriteTarget
 from iat_nova.experiments.sim.nic import OVERHEAD_BYTES
 from iat_nova.experiments.sim.scenario import Scenario
 
@@ -82,7 +82,7 @@ def _sizes(curves: Curves) -> list[int]:
 def bandwidth(rows: Sequence[Row], suite: str) -> Mapping[str, Mapping[int, Sequence[float]]]:
     """Return netperf's bandwidth beside a suite, by kind of I/O and packet size."""
     mbps = _curves(rows, "bandwidth_mbps")
-    return {str(io): {size: [mbps[io, suite, size]] for size in _sizes(mbps)} for io in Io}
+    return {str(io): {size: [mbps[io, suite, size]] for size in _sizes(mbps)} for io in WriteTarget}
 
 
 def claimed(rows: Sequence[Row], io: str, suite: str, claim: str) -> Mapping[int, Sequence[float]]:
@@ -110,11 +110,11 @@ def _unlimited(mbps: Curves) -> list[int]:
     return [
         size
         for size in _sizes(mbps)
-        if all(mbps[str(io), ALONE, size] < 0.99 * _line_mbps(size) for io in Io)
+        if all(mbps[str(io), ALONE, size] < 0.99 * _line_mbps(size) for io in WriteTarget)
     ]
 
 
-def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_6(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge bandwidth; means leave out sizes at which the network limits netperf alone."""
     mbps = _curves(rows, "bandwidth_mbps")
     small = _unlimited(mbps)
@@ -129,20 +129,21 @@ def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
         for io in ("dca", "adca")
     }
     listing = "; ".join(
-        f"{io} {'/'.join(f'{n:.0f}' for n in take(io, ALONE, _sizes(mbps)))}" for io in map(str, Io)
+        f"{io} {'/'.join(f'{n:.0f}' for n in take(io, ALONE, _sizes(mbps)))}"
+        for io in map(str, WriteTarget)
     )
-    yield Finding(
+    yield ClaimFinding(
         CLAIM_ALONE,
         (min(gains.values()), max(gains.values())),
         f"mean of 64 and 128 B: DCA {gains['dca']:+.1f} %, ADCA {gains['adca']:+.1f} %",
     )
     capped = min(n for (_, suite, size), n in mbps.items() if suite == ALONE and size >= LINE_FROM)
-    yield Finding("adca-6-cap", capped >= 0.99 * LINE_MBPS, f"Mb/s by packet size: {listing}")
+    yield ClaimFinding("adca-6-cap", capped >= 0.99 * LINE_MBPS, f"Mb/s by packet size: {listing}")
     for io in ("dma", "dca"):
         loss = statistics.mean(
             _mean_change(take(io, suite, small), take(io, ALONE, small)) for suite in SUITES
         )
-        yield Finding(f"adca-6-{io}", loss, f"mean of int and fp at {sizes} B")
+        yield ClaimFinding(f"adca-6-{io}", loss, f"mean of int and fp at {sizes} B")
     gain = statistics.mean(
         _mean_change(take("adca", suite, small), take("dca", suite, small)) for suite in SUITES
     )
@@ -151,7 +152,7 @@ def judge_6(rows: Sequence[Row]) -> Iterator[Finding]:
         for suite in SUITES
         for size, before in zip(small, take("dca", suite, small), strict=True)
     )
-    yield Finding(
+    yield ClaimFinding(
         "adca-6-adca",
         gain,
         each,
@@ -174,15 +175,15 @@ def gains(rows: Sequence[Row]) -> Mapping[str, Mapping[str, Sequence[float]]]:
     return {"measured": {name: [found[name]] for name in ("dca", "adca", ALONE)}}
 
 
-def _judge_spec(rows: Sequence[Row], claim: str) -> Iterator[Finding]:
+def _judge_spec(rows: Sequence[Row], claim: str) -> Iterator[ClaimFinding]:
     found = _gains(rows)
     reason = "over DMA: " + ", ".join(
         f"{'without netperf' if io == ALONE else io.upper()} {found[io]:+.1f} %"
         for io in ("dca", "adca", ALONE)
     )
-    yield Finding(claim, found["adca"], reason)
-    yield Finding(f"{claim}-dca", found["dca"], reason)
-    yield Finding(f"{claim}-alone", found[ALONE], reason)
+    yield ClaimFinding(claim, found["adca"], reason)
+    yield ClaimFinding(f"{claim}-dca", found["dca"], reason)
+    yield ClaimFinding(f"{claim}-alone", found[ALONE], reason)
 
 
 judge_7 = functools.partial(_judge_spec, claim="adca-7")
@@ -212,17 +213,17 @@ def _saved(savings: Mapping[str, list[float]]) -> str:
     )
 
 
-def judge_9(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_9(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge write latency without SPEC: "about as" is within 10 points of DMA's latency."""
     savings = _savings(rows)
     alike = all(abs(dca - adca) <= 10 for dca, adca in zip(*savings.values(), strict=True))
     below = all(saved > 0 for by_size in savings.values() for saved in by_size)
     shrinks = all(by_size[-1] < by_size[0] for by_size in savings.values())
-    yield Finding("adca-9", alike and below and shrinks, _saved(savings))
+    yield ClaimFinding("adca-9", alike and below and shrinks, _saved(savings))
 
 
-def judge_10(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_10(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge write latency beside SPEC: the loss of the gain from 64 to 1,500 B."""
     savings = _savings(rows)
     dca, adca = (by_size[0] - by_size[-1] for by_size in savings.values())
-    yield Finding("adca-10", dca > adca, _saved(savings))
+    yield ClaimFinding("adca-10", dca > adca, _saved(savings))

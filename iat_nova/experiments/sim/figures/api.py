@@ -28,7 +28,7 @@ kept, so that the point can be measured later."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Finding:
+class ClaimFinding:
     """The measured value for one claim.
 
     `claim` is an id of ``claims.yaml``. A claim with several parts has a finding for each, with the
@@ -68,7 +68,7 @@ class Figure:
     setup: str
     points: Callable[[int], Sequence[Point]]
     measure: Callable[[Point], Row]
-    judge: Callable[[Sequence[Row]], Iterable[Finding]]
+    judge: Callable[[Sequence[Row]], Iterable[ClaimFinding]]
     draw: Callable[[Canvas, Sequence[Row]], None]
     alone: bool = False
     compression: float = 1.0

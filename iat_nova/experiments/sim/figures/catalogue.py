@@ -7,7 +7,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from iat_nova.experiments.sim.figures import charts, claims
-from iat_nova.experiments.sim.figures.api import REFUSED, Figure, Finding, Row
+from iat_nova.experiments.sim.figures.api import REFUSED, ClaimFinding, Figure, Row
 from iat_nova.experiments.sim.figures.definition import Definition, read
 from iat_nova.experiments.sim.figures.measure import measure
 
@@ -55,13 +55,13 @@ def figure(definition: Definition) -> Figure:
     )
 
 
-def _judge(definition: Definition, rows: Sequence[Row]) -> Iterable[Finding]:
+def _judge(definition: Definition, rows: Sequence[Row]) -> Iterable[ClaimFinding]:
     """Judge all rows; if a point could not be measured, judge no claim."""
     refused = next((row[REFUSED] for row in rows if REFUSED in row), None)
     if refused is not None:
         mine = [one.id for one in claims.load().values() if one.figure == definition.name]
-        return [Finding(claim, None, f"not measured: {refused}") for claim in mine]
+        return [ClaimFinding(claim, None, f"not measured: {refused}") for claim in mine]
     if definition.judge is None:
         return []
-    found: Iterable[Finding] = definition.function(definition.judge)(rows)
+    found: Iterable[ClaimFinding] = definition.function(definition.judge)(rows)
     return found

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from iat_nova.experiments.sim.figures import claims
 from iat_nova.experiments.sim.figures.api import REFUSED, Row
-from iat_nova.experiments.sim.figures.definition import Chart, Definition, Mark, Panel
+from iat_nova.experiments.sim.figures.definition import Definition, FigureChart, Mark, Panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +93,7 @@ def _medians(found: Values) -> Mapping[str, Mapping[Any, float]]:
     }
 
 
-def _panel(axes: Axes, chart: Chart, panel: Panel, found: Values) -> None:
+def _panel(axes: Axes, chart: FigureChart, panel: Panel, found: Values) -> None:
     places, middles = _places(found), _medians(found)
     width = 0.8 / max(1, len(found))
     for number, (series, by_x) in enumerate(middles.items()):

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from iat_nova.experiments.sim.figures.api import NOT_MEASURED, Finding
+from iat_nova.experiments.sim.figures.api import NOT_MEASURED, ClaimFinding
 
 SOURCE = pathlib.Path(__file__).with_name("claims.yaml")
 # A value meets a published one from outside within this share of the published value.
@@ -22,7 +22,7 @@ TOLERANCE = 0.25
 Published = float | tuple[float, float] | None
 
 
-class Kind(enum.StrEnum):
+class ClaimKind(enum.StrEnum):
     """How a claim is judged: by its value, as an upper bound, or as an order or a sign."""
 
     VALUE = "value"
@@ -51,7 +51,7 @@ class Claim:
     id: str
     figure: str
     text: str
-    kind: Kind
+    kind: ClaimKind
     unit: str | None
     published: Published
     parts: tuple[float, ...] = ()
@@ -70,7 +70,7 @@ class Claim:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Verdict:
+class ClaimVerdict:
     """Whether a claim is met, and what was seen. `claim` is its id, with the part if it has any.
 
     `met`: within the tolerance. `strict`: without any; see `judge`. `set`: a `DataSet`.
@@ -103,7 +103,7 @@ def ends(claim: str) -> tuple[float, float]:
     return published if isinstance(published, tuple) else (published, published)
 
 
-def judge(findings: Iterable[Finding]) -> list[Verdict]:
+def judge(findings: Iterable[ClaimFinding]) -> list[ClaimVerdict]:
     """Return the verdict on each finding. Raises KeyError on a claim that nobody published.
 
     A number meets a published number or range within `TOLERANCE` of the nearer end. A number meets
@@ -126,7 +126,7 @@ def judge(findings: Iterable[Finding]) -> list[Verdict]:
     return verdicts
 
 
-def missing(figure: str, verdicts: Iterable[Verdict]) -> list[Verdict]:
+def missing(figure: str, verdicts: Iterable[ClaimVerdict]) -> list[ClaimVerdict]:
     """Return a verdict "not met" for each claim of a figure on which there is no finding.
 
     A claim that is several has one for each part, known by its number, on which there is none.
@@ -139,7 +139,7 @@ def missing(figure: str, verdicts: Iterable[Verdict]) -> list[Verdict]:
         parts = list(enumerate(claim.parts or (claim.published,), 1))
         for number, published in parts[judged[claim.id] :]:
             name = f"{claim.id}/{number}" if claim.parts else claim.id
-            finding = Finding(claim.id, None, NOT_MEASURED)
+            finding = ClaimFinding(claim.id, None, NOT_MEASURED)
             verdict = _verdict(claim, finding, published)
             left.append(dataclasses.replace(verdict, claim=name))
     return left
@@ -161,13 +161,13 @@ def meets(
     return low - below <= measured <= high + above
 
 
-def _verdict(claim: Claim, finding: Finding, published: Published) -> Verdict:
+def _verdict(claim: Claim, finding: ClaimFinding, published: Published) -> ClaimVerdict:
     measured = finding.measured
     if isinstance(measured, bool | None):
         met = strict = bool(measured)
     elif published is None:
         raise ValueError(f"{claim.id}: a value was measured, but none was published")
-    elif claim.kind is Kind.BOUND:
+    elif claim.kind is ClaimKind.BOUND:
         met = strict = _inside(measured, published)
     else:
         met = meets(measured, published, finding.points)
@@ -177,7 +177,7 @@ def _verdict(claim: Claim, finding: Finding, published: Published) -> Verdict:
             else all(round(end, claim.digits) == published for end in _ends(measured))
         )
     why = "" if met or not claim.why else f". Why: {claim.why}"
-    return Verdict(
+    return ClaimVerdict(
         figure=claim.figure,
         claim=claim.id if finding.part is None else f"{claim.id}/{finding.part}",
         text=claim.text,
@@ -209,7 +209,7 @@ def _claim(item: Mapping[str, Any]) -> Claim:
         id=item["id"],
         figure=item["figure"],
         text=item["claim"],
-        kind=Kind(item["kind"]),
+        kind=ClaimKind(item["kind"]),
         unit=item.get("unit"),
         published=None if printed is None or several else _interval(*printed),
         parts=tuple(map(float, flat)) if several else (),

@@ -9,7 +9,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from iat_nova.experiments.sim.figures.api import NOT_MEASURED, Finding, Point, Row
+from iat_nova.experiments.sim.figures.api import NOT_MEASURED, ClaimFinding, Point, Row
 from iat_nova.experiments.sim.figures.summary import number, spread
 from iat_nova.experiments.sim.machine import GOLD_6140
 from iat_nova.experiments.sim.run import Result
@@ -147,16 +147,16 @@ def _worst(by_app: ByApp) -> dict[str, float]:
     return {app: max(each) for app, each in by_app.items()}
 
 
-def _spread(claim: str, traffic: str, worst: Mapping[str, float]) -> Finding:
+def _spread(claim: str, traffic: str, worst: Mapping[str, float]) -> ClaimFinding:
     """Return the spread over applications, each at the worst random start."""
     listing = ", ".join(f"{app} {value:.1f} %" for app, value in worst.items())
-    return Finding(claim, spread(worst.values()), f"{traffic}; worst starts: {listing}")
+    return ClaimFinding(claim, spread(worst.values()), f"{traffic}; worst starts: {listing}")
 
 
 # -------------------------------------------------------------------------------- figures
 
 
-def judge_12(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_12(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the spreads over SPEC and over RocksDB's mixes."""
     slower = {network: slow_downs(rows, network) for network in NETWORKS}
     spec = {
@@ -174,7 +174,7 @@ def judge_12(rows: Sequence[Row]) -> Iterator[Finding]:
         for app, value in spec[network]["iat"].items()
     }
     top = max(with_iat, key=lambda name: with_iat[name])
-    yield Finding("iat-12-iat", max(0.0, with_iat[top]), f"largest: {top}")
+    yield ClaimFinding("iat-12-iat", max(0.0, with_iat[top]), f"largest: {top}")
     traffic = "; ".join(_traffic(rows, network) for network in NETWORKS)
     for claim, strategy in (("iat-12-rdb-b", "baseline"), ("iat-12-rdb-i", "iat")):
         lost = {
@@ -189,10 +189,10 @@ def judge_12(rows: Sequence[Row]) -> Iterator[Finding]:
         for network, ending in (("redis", "redis"), ("fastclick", "fc")):
             yield _spread(f"{claim}-{ending}", _traffic(rows, network), _worst(lost[network]))
     yield _narrower(slower)
-    yield Finding("iat-12-jitter", None, NOT_MEASURED)
+    yield ClaimFinding("iat-12-jitter", None, NOT_MEASURED)
 
 
-def _narrower(slower: Mapping[str, Mapping[str, ByApp]]) -> Finding:
+def _narrower(slower: Mapping[str, Mapping[str, ByApp]]) -> ClaimFinding:
     """Judge whether IAT has the smaller spread over starts in every case."""
     wider, total = [], 0
     for network, by_strategy in slower.items():
@@ -204,10 +204,10 @@ def _narrower(slower: Mapping[str, Mapping[str, ByApp]]) -> Finding:
     reason = f"smaller in {total - len(wider)} of {total} cases"
     if wider:
         reason += f", not with {', '.join(wider[:3])}" + (" and others" if wider[3:] else "")
-    return Finding("iat-12-spread", not wider, reason)
+    return ClaimFinding("iat-12-spread", not wider, reason)
 
 
-def judge_13(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_13(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the largest rise over mixes and starts, beside each network."""
     largest, words = {}, {}
     for strategy, network in itertools.product(MANAGED, NETWORKS):
@@ -217,20 +217,20 @@ def judge_13(rows: Sequence[Row]) -> Iterator[Finding]:
         words[strategy, network] = f"{top} beside {network} {worst[top]:+.1f} %"
     redis, fastclick = NETWORKS
     traffic = "; ".join(_traffic(rows, network) for network in NETWORKS)
-    yield Finding(
+    yield ClaimFinding(
         "iat-13-base",
         (largest["baseline", redis], largest["baseline", fastclick]),
         f"{words['baseline', redis]}; {words['baseline', fastclick]}; {traffic}",
     )
-    yield Finding(
+    yield ClaimFinding(
         "iat-13-iat",
         max(0.0, largest["iat", redis], largest["iat", fastclick]),
         f"{words['iat', redis]}; {words['iat', fastclick]}",
     )
-    yield Finding("iat-13-iat-redis", max(0.0, largest["iat", redis]), words["iat", redis])
+    yield ClaimFinding("iat-13-iat-redis", max(0.0, largest["iat", redis]), words["iat", redis])
 
 
-def judge_14(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_14(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the spreads over mixes."""
     for column, (_, claim) in MEASURES.items():
         for letter, strategy in (("b", "baseline"), ("i", "iat")):

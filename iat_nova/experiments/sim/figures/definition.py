@@ -30,7 +30,7 @@ FOLDER = pathlib.Path(__file__).parent
 SEED = "seed"
 
 
-class Way(enum.StrEnum):
+class PointMethod(enum.StrEnum):
     """The ways to measure a point: with fixed masks, in the real loop, or by RFC 2544's search."""
 
     STEADY = "steady"
@@ -45,7 +45,7 @@ class Run:
     `marks_s`: starts of the loop's windows after the first window. `options`: by strategy name.
     """
 
-    way: Way
+    way: PointMethod
     settle_s: float = 0.0
     measure_s: float = 0.0
     marks_s: tuple[float, ...] = ()
@@ -113,7 +113,7 @@ class Panel:
 
 
 @dataclasses.dataclass(frozen=True)
-class Chart:
+class FigureChart:
     """The chart of a figure. `spans`: marked periods, each with start and end."""
 
     panels: tuple[Panel, ...]
@@ -143,7 +143,7 @@ class Definition:
     setup: str
     stem: str
     grid: Mapping[str, tuple[Any, ...] | None]
-    chart: Chart
+    chart: FigureChart
     let: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     order: tuple[str, ...] = ()
     scenario: str = ""

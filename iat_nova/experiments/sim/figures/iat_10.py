@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim.figures import summary
-from iat_nova.experiments.sim.figures.api import Finding, Point, Row
+from iat_nova.experiments.sim.figures.api import ClaimFinding, Point, Row
 from iat_nova.experiments.sim.figures.definition import Definition
 from iat_nova.experiments.sim.figures.measure import execute
 from iat_nova.experiments.sim.run import Result
@@ -27,7 +27,7 @@ def _listing(changes: Mapping[int, float]) -> str:
     return "; ".join(f"{packet} B: {percent:+.1f} %" for packet, percent in changes.items())
 
 
-def judge_10(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_10(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge container 4's throughput and latency, and the effect of DDIO's growth by strategy."""
 
     def against(column: str, other: str, name: str = "iat") -> Mapping[int, float]:
@@ -36,12 +36,12 @@ def judge_10(rows: Sequence[Row]) -> Iterator[Finding]:
     for column, others in _CLAIMS_10.items():
         for other, claim in others.items():
             changes = against(f"grown_{column}", other)
-            yield Finding(claim, summary.spread(changes.values()), _listing(changes))
+            yield ClaimFinding(claim, summary.spread(changes.values()), _listing(changes))
     isolated = against("grown_accesses_per_s", "iat", "io-iso")
     isolated_after = against("after_accesses_per_s", "iat", "io-iso")
     near = all(abs(percent) <= 10 for percent in isolated.values())
     below = all(percent < 0 for percent in isolated_after.values())
-    yield Finding(
+    yield ClaimFinding(
         "iat-10-iso",
         near and below,
         f"I/O-iso against IAT, 5-15 s: {_listing(isolated)}. After: {_listing(isolated_after)}",
@@ -50,7 +50,7 @@ def judge_10(rows: Sequence[Row]) -> Iterator[Finding]:
     gain = against("after_accesses_per_s", "baseline")
     close = all(abs(core[packet]) <= 15 for packet in LARGE)
     above = all(gain[packet] > max(15.0, core[packet] + 15.0) for packet in LARGE)
-    yield Finding(
+    yield ClaimFinding(
         "iat-10-after",
         close and above,
         f"against baseline, Core-only: {_listing(core)}. IAT: {_listing(gain)}",
@@ -98,7 +98,7 @@ def measure_11(definition: Definition, point: Point) -> Row:
     return row
 
 
-def judge_11(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_11(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the time until IAT frees container 4, in every run."""
     mine = [row for row in rows if row["strategy"] == "iat"]
     times = {event: [row[f"free_after_{event}_s"] for row in mine] for event in ("growth", "ddio")}
@@ -112,4 +112,4 @@ def judge_11(rows: Sequence[Row]) -> Iterator[Finding]:
         for event, several in times.items()
     }
     reason = f"free of DDIO after growth: {words['growth']}; after DDIO grew: {words['ddio']}"
-    yield Finding("iat-11-react", within, reason)
+    yield ClaimFinding("iat-11-react", within, reason)

@@ -9,7 +9,7 @@ from typing import Any
 
 from iat_nova.experiments.bench import loop as bench
 from iat_nova.experiments.sim.figures import summary
-from iat_nova.experiments.sim.figures.api import NOT_MEASURED, REFUSED, Finding, Point, Row
+from iat_nova.experiments.sim.figures.api import NOT_MEASURED, REFUSED, ClaimFinding, Point, Row
 from iat_nova.experiments.sim.figures.definition import Definition
 from iat_nova.hardware.api import HardwareError
 from iat_nova.report import sentences
@@ -37,7 +37,7 @@ def measure(definition: Definition, point: Point) -> Row:
     }
 
 
-def judge(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the cases with enough cores on the paper's CPU.
 
     The claims on orders are judged on the unstable loop, the more expensive loop in the paper.
@@ -47,7 +47,7 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     read = summary.medians(rows, keys, "read_us")
     shown = {key: time for key, time in found.items() if key[0] * key[1] <= CORES}
     slowest = max(shown, key=lambda key: shown[key])
-    yield Finding(
+    yield ClaimFinding(
         "iat-15",
         shown[slowest],
         f"slowest: {_case(slowest)}: {shown[slowest]:.0f} us, of which {read[slowest]:.0f} us read "
@@ -57,7 +57,7 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
     unstable = {key[:2]: time for key, time in shown.items() if key[2] == UNSTABLE}
     least, most = min(unstable), max(unstable)
     factor = most[0] * most[1] / (least[0] * least[1])
-    yield Finding(
+    yield ClaimFinding(
         "iat-15-cores",
         all(
             unstable[many] / unstable[few] < many[0] / few[0]
@@ -71,7 +71,7 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
         for tenants, cores in unstable
         if cores == 2 and (2 * tenants, 1) in unstable
     ]
-    yield Finding(
+    yield ClaimFinding(
         "iat-15-tenants",
         all(unstable[few] < unstable[many] for few, many in pairs),
         "; ".join(
@@ -80,8 +80,8 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
         ),
     )
     share = read[slowest] / found[slowest]
-    yield Finding("iat-15-poll", share > 0.5, f"{_case(slowest)}: {share:.0%} read counters")
-    yield Finding("iat-15-xmem", None, NOT_MEASURED)
+    yield ClaimFinding("iat-15-poll", share > 0.5, f"{_case(slowest)}: {share:.0%} read counters")
+    yield ClaimFinding("iat-15-xmem", None, NOT_MEASURED)
 
 
 def _case(key: tuple[Any, ...]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim import nic, rfc2544
 from iat_nova.experiments.sim.figures import summary
-from iat_nova.experiments.sim.figures.api import Finding, Point, Row
+from iat_nova.experiments.sim.figures.api import ClaimFinding, Point, Row
 
 LINE_BITS_PER_S = 40e9
 
@@ -39,20 +39,20 @@ def _listing(rates: Mapping[int, float]) -> str:
     return "; ".join(f"{ring}: {rate:.2f} M/s" for ring, rate in rates.items())
 
 
-def judge_a(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_a(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge packets of 64 B."""
     rates = _rates(rows)
     listing = _listing(rates)
-    yield Finding("iat-3a-512", summary.change(rates[512], rates[1024]), listing)
-    yield Finding("iat-3a-64", 100 * rates[64] / rates[1024], listing)
+    yield ClaimFinding("iat-3a-512", summary.change(rates[512], rates[1024]), listing)
+    yield ClaimFinding("iat-3a-64", 100 * rates[64] / rates[1024], listing)
     falls = all(before > after for before, after in itertools.pairwise(rates.values()))
-    yield Finding("iat-3a-mono", falls, listing)
+    yield ClaimFinding("iat-3a-mono", falls, listing)
 
 
-def judge_b(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_b(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge packets of 1.5 KB: "does not drop" means within the search's resolution."""
     rates = _rates(rows)
     kept = 1 - 2 * rfc2544.RESOLUTION
     holds = all(rates[ring] >= kept * rates[1024] for ring in (512, 256))
     drops = min(rates[128], rates[64]) < kept * rates[1024]
-    yield Finding("iat-3b-128", holds and drops, _listing(rates))
+    yield ClaimFinding("iat-3b-128", holds and drops, _listing(rates))

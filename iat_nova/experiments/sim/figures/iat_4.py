@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim.figures import summary
-from iat_nova.experiments.sim.figures.api import Finding, Row
+from iat_nova.experiments.sim.figures.api import ClaimFinding, Row
 
 
 def _changes(rows: Sequence[Row], column: str) -> Mapping[int, float]:
@@ -18,9 +18,9 @@ def _listing(changes: Mapping[int, float]) -> str:
     return "; ".join(f"{size} MB: {percent:+.1f} %" for size, percent in changes.items())
 
 
-def judge(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the largest changes."""
     rate = _changes(rows, "xmem_accesses_per_s")
     latency = _changes(rows, "xmem_latency_cycles")
-    yield Finding("iat-4-thru", min(rate.values()), _listing(rate))
-    yield Finding("iat-4-lat", max(latency.values()), _listing(latency))
+    yield ClaimFinding("iat-4-thru", min(rate.values()), _listing(rate))
+    yield ClaimFinding("iat-4-lat", max(latency.values()), _listing(latency))

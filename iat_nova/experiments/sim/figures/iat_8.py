@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim.figures import summary
-from iat_nova.experiments.sim.figures.api import NOT_MEASURED, Finding, Point, Row
+from iat_nova.experiments.sim.figures.api import NOT_MEASURED, ClaimFinding, Point, Row
 from iat_nova.experiments.sim.run import Result
 from iat_nova.model import TenantKind
 from iat_nova.strategies.iat.state import FsmState
@@ -59,7 +59,7 @@ def _listing(pairs: Pairs, unit: float, word: str) -> str:
     return f"{word}, baseline to IAT: {'; '.join(cells)}"
 
 
-def judge_8(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_8(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the effect of DDIO's ways on DDIO's hits and misses, on memory and on the switch."""
     hits, misses, memory, ipc, ways = (
         _both(rows, "packet_bytes", column)
@@ -69,12 +69,12 @@ def judge_8(rows: Sequence[Row]) -> Iterator[Finding]:
     )  # fmt: skip
     # If IAT does not change DDIO, runs differ by chance only: one part in a thousand.
     more = all(hits[packet][1] >= 0.999 * hits[packet][0] for packet in LARGE)
-    yield Finding("iat-8-hit", more, _listing(hits, 1e6, "M hits/s"))
+    yield ClaimFinding("iat-8-hit", more, _listing(hits, 1e6, "M hits/s"))
     fewer = all(misses[packet][1] < misses[packet][0] for packet in LARGE)
-    yield Finding("iat-8-miss", fewer, _listing(misses, 1e6, "M misses/s"))
+    yield ClaimFinding("iat-8-miss", fewer, _listing(misses, 1e6, "M misses/s"))
     stack = _both(rows, "packet_bytes", "stack_ways")[64]
     share = misses[64][0] / (misses[64][0] + hits[64][0])
-    yield Finding(
+    yield ClaimFinding(
         "iat-8-small",
         share < 0.05 and ways[64][0] == ways[64][1] and stack[0] == stack[1],
         f"64 B, baseline: {share:.2%} of inbound lines miss; ways with IAT: DDIO {ways[64][1]:g} "
@@ -82,31 +82,31 @@ def judge_8(rows: Sequence[Row]) -> Iterator[Finding]:
     )
     changes = _changes(memory)  # of small packets next to nothing reaches memory
     saved = min(changes[packet] for packet in LARGE)
-    yield Finding("iat-8-bw", saved, _listing(memory, 1e9, "GB/s"))
+    yield ClaimFinding("iat-8-bw", saved, _listing(memory, 1e9, "GB/s"))
     gains = _changes(ipc)
     gain = max(gains[packet] for packet in LARGE)
-    yield Finding("iat-8-ipc", gain, _listing(ipc, 1.0, "OVS IPC"))
-    yield Finding("iat-8-ring", None, NOT_MEASURED)
+    yield ClaimFinding("iat-8-ipc", gain, _listing(ipc, 1.0, "OVS IPC"))
+    yield ClaimFinding("iat-8-ring", None, NOT_MEASURED)
 
 
-def judge_9(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_9(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the number of flows that exceeds the switch's ways, and the effect of more ways."""
     misses = _by_flows(rows, "ovs_misses_per_packet")
     few = max(base for flows, (base, _) in misses.items() if flows <= 1000)
     many = min(base for flows, (base, _) in misses.items() if flows >= 100_000)
-    yield Finding(
+    yield ClaimFinding(
         "iat-9-knee",
         few < 0.1 and many > max(0.5, 5 * few),
         _listing(misses, 1.0, "LLC misses a packet"),
     )
     ipc = _by_flows(rows, "ovs_ipc")
-    yield Finding("iat-9-ipc", max(_changes(ipc).values()), _listing(ipc, 1.0, "OVS IPC"))
+    yield ClaimFinding("iat-9-ipc", max(_changes(ipc).values()), _listing(ipc, 1.0, "OVS IPC"))
     mine = [row for row in rows if row["strategy"] == "iat"]
     demand = all(FsmState.CORE_DEMAND.value in str(row["states"]) for row in mine)
     grown = [summary.number(row, "stack_ways_most") for row in mine]
     seen = sorted({str(row["states"]) for row in mine})
     leaking = max(number for _, number in _by_flows(rows, "ddio_misses_per_s").values())
-    yield Finding(
+    yield ClaimFinding(
         "iat-9-state",
         demand and min(grown) > 2,
         f"states {', '.join(seen)}; the switch has {min(grown):g} ways at most, in the best run "

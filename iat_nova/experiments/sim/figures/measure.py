@@ -11,7 +11,7 @@ from typing import Any
 from iat_nova.experiments.sim import rfc2544
 from iat_nova.experiments.sim.figures.api import Point, Row, Scalar
 from iat_nova.experiments.sim.figures.bench import Steady, steady
-from iat_nova.experiments.sim.figures.definition import Column, Definition, Way
+from iat_nova.experiments.sim.figures.definition import Column, Definition, PointMethod
 from iat_nova.experiments.sim.run import Result, Window, run
 
 _TAKE: Mapping[str, Callable[[Iterable[float]], float]] = {
@@ -47,9 +47,9 @@ def execute(definition: Definition, point: Point) -> Any:
     how = definition.run
     assert how is not None
     made, seed = definition.made(point), int(point["seed"] or 0)
-    if how.way is Way.STEADY:
+    if how.way is PointMethod.STEADY:
         return steady(made, seed, how.settle_s, how.measure_s)
-    if how.way is Way.LOSSLESS:
+    if how.way is PointMethod.LOSSLESS:
         return rfc2544.throughput(made, seed)
     strategy = str(definition.context(point)["strategy"])
     return run(made, strategy, seed, marks=how.marks_s, options=how.options.get(strategy))

@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim.figures import summary
-from iat_nova.experiments.sim.figures.api import NOT_MEASURED, Finding, Row
+from iat_nova.experiments.sim.figures.api import NOT_MEASURED, ClaimFinding, Row
 
 
 def reductions(
@@ -29,22 +29,22 @@ def reduction(rows: Sequence[Row], run: str) -> Mapping[str, Mapping[int, Sequen
     return {"measured": {count: [value] for count, value in reductions(rows)[run].items()}}
 
 
-def judge(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge each reduction, the means, the reductions of reads and writes, and the order."""
     found = reductions(rows)
     for run, values in found.items():
         for count, value in values.items():
-            yield Finding(run, value, f"{value:.1f} %", f"{count} instances")
+            yield ClaimFinding(run, value, f"{value:.1f} %", f"{count} instances")
     means = {run: statistics.fmean(values.values()) for run, values in found.items()}
     for run, mean in means.items():
-        yield Finding("pool-means", mean, f"{mean:.1f} %", run)
-    yield Finding("pool-mean", statistics.fmean(means.values()), "the mean of the four means")
+        yield ClaimFinding("pool-means", mean, f"{mean:.1f} %", run)
+    yield ClaimFinding("pool-mean", statistics.fmean(means.values()), "the mean of the four means")
     writes, reads = (
         {run: by_count[count] for run, by_count in reductions(rows, column).items()}
         for column, count in (("memory_write_bytes_per_s", 1), ("memory_read_bytes_per_s", 12))
     )
-    yield Finding("pool-writes", max(writes.values()), _percents(writes))
-    yield Finding("pool-reads", min(reads.values()), _percents(reads))
+    yield ClaimFinding("pool-writes", max(writes.values()), _percents(writes))
+    yield ClaimFinding("pool-reads", min(reads.values()), _percents(reads))
     falls = all(
         before > after
         for values in found.values()
@@ -54,8 +54,8 @@ def judge(rows: Sequence[Row]) -> Iterator[Finding]:
         f"{run}: {', '.join(f'{value:.2f} %' for value in values.values())}"
         for run, values in found.items()
     )
-    yield Finding("pool-order", falls, listing)
-    yield Finding("pool-lossless", None, NOT_MEASURED)
+    yield ClaimFinding("pool-order", falls, listing)
+    yield ClaimFinding("pool-lossless", None, NOT_MEASURED)
 
 
 def _percents(by_run: Mapping[str, float]) -> str:

@@ -14,7 +14,7 @@ import jinja2
 
 from iat_nova.experiments.sim.figures import claims
 from iat_nova.experiments.sim.figures.api import Figure, Row
-from iat_nova.experiments.sim.figures.claims import DataSet, Published, Verdict
+from iat_nova.experiments.sim.figures.claims import ClaimVerdict, DataSet, Published
 from iat_nova.report import escape
 
 VERDICTS = "verdicts.json"
@@ -23,13 +23,13 @@ PAGE = "index.html"
 SIZE_IN = (9.0, 5.0)
 
 
-class RecordError(Exception):
+class FigureRecordError(Exception):
     """A figure's record cannot be read; the text names the file and the reason."""
 
 
 def write(
     folder: pathlib.Path, figures: Mapping[str, Figure], rows: Mapping[str, Sequence[Row]]
-) -> list[Verdict]:
+) -> list[ClaimVerdict]:
     """Write the files of the figures in `rows` to a folder; return the verdicts of these figures.
 
     Each figure has ``NAME.json``, ``NAME.csv`` and ``NAME.svg``. The page and ``verdicts.json``
@@ -49,7 +49,7 @@ def write(
 
 
 def recorded(folder: pathlib.Path, names: Iterable[str]) -> dict[str, list[Row]]:
-    """Return the recorded rows in a folder, by figure name. Raises `RecordError`."""
+    """Return the recorded rows in a folder, by figure name. Raises `FigureRecordError`."""
     rows = {}
     for name in names:
         path = folder / f"{name}.json"
@@ -58,7 +58,7 @@ def recorded(folder: pathlib.Path, names: Iterable[str]) -> dict[str, list[Row]]
         try:
             rows[name] = list(json.loads(path.read_text(encoding="utf-8"))["rows"])
         except (ValueError, LookupError, TypeError, RecursionError) as error:
-            raise RecordError(
+            raise FigureRecordError(
                 f"{path} is no record of a figure: {error}; measure it again"
             ) from None
     return rows
@@ -86,7 +86,7 @@ def shown(value: Published | bool, unit: str | None) -> str:
 
 
 def _write_data(
-    folder: pathlib.Path, figure: Figure, rows: Sequence[Row], found: Sequence[Verdict]
+    folder: pathlib.Path, figure: Figure, rows: Sequence[Row], found: Sequence[ClaimVerdict]
 ) -> None:
     record = {
         "figure": figure.name,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from iat_nova.experiments.sim.figures import catalogue, claims
 from iat_nova.experiments.sim.figures.api import Figure, Row
-from iat_nova.experiments.sim.figures.claims import Verdict
+from iat_nova.experiments.sim.figures.claims import ClaimVerdict
 from iat_nova.experiments.sim.figures.constants import CONSTANTS, FACTORS
 
 RECORD = "sensitivity.json"
@@ -20,16 +20,16 @@ Measure = Callable[[Sequence[Figure], pathlib.Path], Mapping[str, Sequence[Row]]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Turn:
+class TurnedVerdict:
     """A verdict that differs once a constant is multiplied by `factor`."""
 
     constant: str
     factor: float
-    before: Verdict
-    after: Verdict
+    before: ClaimVerdict
+    after: ClaimVerdict
 
 
-def run(names: Sequence[str], folder: pathlib.Path, measure: Measure) -> list[Turn]:
+def run(names: Sequence[str], folder: pathlib.Path, measure: Measure) -> list[TurnedVerdict]:
     """Measure figures with each constant a quarter less and more; return the verdicts that turn.
 
     Figures that a constant does not affect are not measured again. Writes ``sensitivity.json`` to
@@ -37,7 +37,7 @@ def run(names: Sequence[str], folder: pathlib.Path, measure: Measure) -> list[Tu
     """
     plain = catalogue.figures()
     nominal = _verdicts([plain[name] for name in names], folder / "points", measure)
-    turns: list[Turn] = []
+    turns: list[TurnedVerdict] = []
     moves = []
     for constant in CONSTANTS.values():
         for factor in FACTORS:
@@ -45,7 +45,7 @@ def run(names: Sequence[str], folder: pathlib.Path, measure: Measure) -> list[Tu
             where = folder / "sensitivity" / f"{constant.name}-{factor:g}"
             found = _verdicts(figures, where, measure) if figures else {}
             mine = [
-                Turn(constant.name, factor, nominal[claim], verdict)
+                TurnedVerdict(constant.name, factor, nominal[claim], verdict)
                 for claim, verdict in found.items()
                 if verdict.met is not nominal[claim].met
             ]
@@ -76,7 +76,7 @@ def affected(names: Sequence[str], constant: str, factor: float) -> Iterator[Fig
 
 def _verdicts(
     figures: Sequence[Figure], folder: pathlib.Path, measure: Measure
-) -> dict[str, Verdict]:
+) -> dict[str, ClaimVerdict]:
     rows = measure(figures, folder)
     found = {}
     for figure in figures:
@@ -85,7 +85,7 @@ def _verdicts(
     return found
 
 
-def _recorded(turn: Turn) -> dict[str, object]:
+def _recorded(turn: TurnedVerdict) -> dict[str, object]:
     return {
         "claim": turn.before.claim,
         "set": turn.before.set,

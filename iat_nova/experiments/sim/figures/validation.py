@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from iat_nova.experiments.sim.figures.api import Finding, Point, Row
+from iat_nova.experiments.sim.figures.api import ClaimFinding, Point, Row
 from iat_nova.experiments.sim.figures.bench import Steady
 from iat_nova.experiments.sim.figures.summary import medians
 from iat_nova.experiments.sim.machine import MACHINES
@@ -31,27 +31,27 @@ def hits(found: Steady, point: Point) -> float:
     return round(100 * (1 - found.ddio_miss_ratio), 2)
 
 
-def judge_spec(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_spec(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Compare misses and cycles with the published values, by program and LLC size."""
     for claim, column in (
         ("spec-misses", "misses_per_1000_instructions"),
         ("spec-cycles", "cycles_per_instruction"),
     ):
         for (program, mask), value in medians(rows, ("program", "mask"), column).items():
-            yield Finding(claim, value, "", f"{program}, {SIZES_MB[mask]:g} MB")
+            yield ClaimFinding(claim, value, "", f"{program}, {SIZES_MB[mask]:g} MB")
 
 
-def judge_ways(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_ways(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Compare hits and packets per second with the published values, by DDIO ways."""
     yield from _judge(rows, "ways", "ddio-ways")
 
 
-def judge_rings(rows: Sequence[Row]) -> Iterator[Finding]:
+def judge_rings(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Compare hits and packets per second with the published values, by receive descriptors."""
     yield from _judge(rows, "ring", "ddio-rings")
 
 
-def _judge(rows: Sequence[Row], key: str, claim: str) -> Iterator[Finding]:
+def _judge(rows: Sequence[Row], key: str, claim: str) -> Iterator[ClaimFinding]:
     for ending, column in (("hits", "hits_percent"), ("rate", "packets_mpps")):
         for (value,), measured in medians(rows, (key,), column).items():
-            yield Finding(f"{claim}-{ending}", measured, "", f"{value}")
+            yield ClaimFinding(f"{claim}-{ending}", measured, "", f"{value}")

@@ -157,7 +157,7 @@ class Bandwidth(unittest.TestCase):
     def test_in_gbps(self):
         """What all CPUs of a cache domain move is what to set; of some it is said to ask all."""
         alone = [
-            bandwidth.Row(limit, False, rate * 1e9)
+            bandwidth.TrafficRow(limit, False, rate * 1e9)
             for limit, rate in ((2048, 20), (8, 1), (4, 0.5), (2048, 20))
         ]
         for more, means in (
@@ -165,7 +165,7 @@ class Bandwidth(unittest.TestCase):
             ((16, True), message("limits-throttle-whole", cpus=16, gbps=47.56)),
             ((2, False), message("limits-throttle-part", cpus=2, gbps=47.56)),
         ):
-            rows = alone + ([bandwidth.Row(2048, False, 47.56e9, *more)] if more else [])
+            rows = alone + ([bandwidth.TrafficRow(2048, False, 47.56e9, *more)] if more else [])
             judged = bandwidth.judge(rows)
             self.assertEqual(PASS, judged.verdict)
             self.assertEqual(means, judged.means)
@@ -200,7 +200,7 @@ class Bandwidth(unittest.TestCase):
             if together:
                 *rows, last = rows
                 every = len(cpus), together[1]
-                self.assertEqual(bandwidth.Row(2048, False, len(cpus) * 1e9, *every), last)
+                self.assertEqual(bandwidth.TrafficRow(2048, False, len(cpus) * 1e9, *every), last)
             self.assertEqual([(limit, 1) for limit in limits], [(r.limit, r.cpus) for r in rows])
             self.assertEqual({}, allocator.effective(0))
 
@@ -215,10 +215,12 @@ class WriteTime(unittest.TestCase):
             (0.0002, 0.03, INCONCLUSIVE),
             (0.3, 0.0001, FAIL),
         ):
-            rows = [write_time.Row("mask", masks_s)] * 20 + [write_time.Row("DDIO", ddio_s)] * 20
+            rows = [write_time.WriteRow("mask", masks_s)] * 20 + [
+                write_time.WriteRow("DDIO", ddio_s)
+            ] * 20
             with self.subTest(masks_s=masks_s, ddio_s=ddio_s):
                 self.assertEqual(verdict, write_time.judge([*rows, rows[0]]).verdict)
-        rows = [write_time.Row("mask", 0.0002)] * 20 + [write_time.Row("mask", 0.5)]
+        rows = [write_time.WriteRow("mask", 0.0002)] * 20 + [write_time.WriteRow("mask", 0.5)]
         judged = write_time.judge(rows)
         self.assertEqual(PASS, judged.verdict)
         self.assertEqual(500.0, judged.says.values["slowest_ms"])
@@ -234,7 +236,12 @@ class Charts(unittest.TestCase):
             ("ddio", stretches(0.5, 0.1, 0.5, 0.1), 1, 4),
             ("slices", counted(*[5] * 60), 1, 60),
             ("bandwidth", streams(12, 7, 2, 12), 1, 3),
-            ("write-time", [write_time.Row("mask", 0.1), write_time.Row("DDIO", 0.2)], 2, 2),
+            (
+                "write-time",
+                [write_time.WriteRow("mask", 0.1), write_time.WriteRow("DDIO", 0.2)],
+                2,
+                2,
+            ),
         ):
             chart = TESTS[name].chart(rows)
             with self.subTest(name):

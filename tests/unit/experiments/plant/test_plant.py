@@ -6,7 +6,7 @@ import random
 import unittest
 
 from iat_nova.experiments.plant import best, draw, loop
-from iat_nova.experiments.plant.curves import Curve, Inbound, Load, Piece
+from iat_nova.experiments.plant.curves import InboundWrites, Load, MissCurve, Piece
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.experiments.plant.sharing import User, occupancy
 from iat_nova.model import Parameters
@@ -35,8 +35,8 @@ class SharingTest(unittest.TestCase):
 
     def test_fills_that_depend_on_what_is_held_settle(self) -> None:
         """In the fixed point the shares are those of the fills at just these shares."""
-        mine = Load(1, 1.0, 0.02, Curve(0.05, (Piece(0.9, 6.0, 2.0),)))
-        stream = Load(1, 1.0, 0.01, Curve(1.0, ()))
+        mine = Load(1, 1.0, 0.02, MissCurve(0.05, (Piece(0.9, 6.0, 2.0),)))
+        stream = Load(1, 1.0, 0.01, MissCurve(1.0, ()))
         users = [User(0x7FF, mine.fills_per_s)]
         users.append(User(0x7FF, stream.fills_per_s))
         one, other = occupancy(users)
@@ -57,7 +57,7 @@ class CurveTest(unittest.TestCase):
 
     def test_misses_cost_cycles(self) -> None:
         """A hundred of them each; packets that went to memory as well."""
-        load = Load(2, 1.0, 0.01, Curve(1.0, ()), packet_lines=0.01)
+        load = Load(2, 1.0, 0.01, MissCurve(1.0, ()), packet_lines=0.01)
         self.assertAlmostEqual(2 * 2.3e9 / 2.0, load.instructions_per_s(5.0, 0.0))
         self.assertAlmostEqual(2 * 2.3e9 / 3.0, load.instructions_per_s(5.0, 1.0))
 
@@ -130,9 +130,9 @@ class LoopTest(unittest.TestCase):
         """A tenant that matters starves beside idle ways, not with all there is."""
         course = loop.Course.of(0)
         host = course.phases[0].hosts[-1]
-        hungry = Load(1, 0.5, 0.03, Curve(0.0, (Piece(1.0, float(host.ways), 1.0),)))
+        hungry = Load(1, 0.5, 0.03, MissCurve(0.0, (Piece(1.0, float(host.ways), 1.0),)))
         loads = dict.fromkeys((tenant.id for tenant in host.tenants), hungry)
-        host = FormulaHost(host.inventory, loads, Inbound(1.0, Curve(0.0, ())))
+        host = FormulaHost(host.inventory, loads, InboundWrites(1.0, MissCurve(0.0, ())))
         baseline = strategies.make("baseline", Parameters())
         state = baseline.initial(host.inventory, 0.0)
         sample = host.sample(None, 1.0, random.Random(1), 0.0)

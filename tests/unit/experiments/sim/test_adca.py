@@ -8,7 +8,7 @@ from matplotlib.figure import Figure as Canvas
 
 from iat_nova.experiments.sim import adaptive, cache, machine
 from iat_nova.experiments.sim.figures import adca, catalogue, claims, definition
-from iat_nova.experiments.sim.machine import Choice, Io
+from iat_nova.experiments.sim.machine import AdcaChoice, WriteTarget
 from iat_nova.experiments.sim.reader import read_scenario
 from iat_nova.model import WayMask
 
@@ -22,7 +22,7 @@ TINY = dataclasses.replace(
     llc_ways=WAYS,
     llc_sets_per_slice=1,
     ddio_ways=WayMask(0xFF),
-    io=Io.ADCA,
+    io=WriteTarget.ADCA,
 )
 
 
@@ -36,7 +36,7 @@ class TestShare(unittest.TestCase):
 
     def test_what_the_cores_leave(self):
         """While a device's line waits a core hits at position 3 of 8: five ways are left."""
-        a = monitors(Choice.NORMAL)
+        a = monitors(AdcaChoice.NORMAL)
         for line in (1, 2, 3, 4):
             adaptive.core_used(a, 0, line)
         adaptive.core_used(a, 0, 1)  # at position 4, but nothing waits
@@ -48,7 +48,7 @@ class TestShare(unittest.TestCase):
 
     def test_monitors_disagree(self):
         """Of shares 8, 5 and 2 the aggressive takes 8, the normal 5, the conservative 2."""
-        for choice, left in zip(Choice, (8, 5, 2), strict=True):
+        for choice, left in zip(AdcaChoice, (8, 5, 2), strict=True):
             a = monitors(choice, 3)
             for index, depth in enumerate((0, 3, 6)):
                 for line in range(6, 0, -1):
@@ -121,9 +121,9 @@ class TestMachine(unittest.TestCase):
 
     def test_any_machine_can_have_it(self):
         """ADCA limits devices in each set, so their mask is full; else it is the machine's."""
-        self.assertEqual(Io.DCA, self.read().io)
+        self.assertEqual(WriteTarget.DCA, self.read().io)
         found = self.read(io="adca", adca="conservative")
-        self.assertEqual((Io.ADCA, Choice.CONSERVATIVE), (found.io, found.adca))
+        self.assertEqual((WriteTarget.ADCA, AdcaChoice.CONSERVATIVE), (found.io, found.adca))
         self.assertEqual(0x7FF, found.ddio_ways)
         self.assertEqual(0x600, self.read(io="dma").ddio_ways)
 

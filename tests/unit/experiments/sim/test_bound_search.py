@@ -6,10 +6,10 @@ import unittest
 
 from iat_nova.experiments.sim.bound_search import (
     AS_FOUND,
-    Placement,
     Search,
     Space,
     Unit,
+    WayPlacement,
     add,
     neighbours,
     starts,
@@ -73,7 +73,9 @@ class PlacementsTest(unittest.TestCase):
 
     def test_neighbours(self):
         """One move away in ways, DDIO or a port; ways that come together stay together."""
-        near = Placement((WayMask(0x600), WayMask(0x010), WayMask(0x7FF)), (AS_FOUND,), ("nic0",))
+        near = WayPlacement(
+            (WayMask(0x600), WayMask(0x010), WayMask(0x7FF)), (AS_FOUND,), ("nic0",)
+        )
         found = neighbours(SPACE, near)
         self.assertNotIn(near, found)
         self.assertEqual(len(set(found)), len(found))
@@ -87,7 +89,7 @@ class PlacementsTest(unittest.TestCase):
 
     def test_back_to_what_was_found(self):
         """As many DDIO ways as were found are those that were found."""
-        one = Placement((SPACE.everything,) * 3, (3,), ())
+        one = WayPlacement((SPACE.everything,) * 3, (3,), ())
         self.assertEqual({AS_FOUND, 3, 4}, {near.ddio[0] for near in neighbours(SPACE, one)})
 
     def test_too_many_masks_for_the_classes(self):

@@ -69,7 +69,7 @@ class TestAgainstReference(unittest.TestCase):
         adca = None
         if choice:
             # Two of eight sets have a monitor.
-            changes["io"] = machine.Io.ADCA
+            changes["io"] = machine.WriteTarget.ADCA
             adca = ReferenceAdca(choice, 6, 4)
         c = small(**changes)
         if choice:
@@ -138,7 +138,7 @@ class TestAgainstReference(unittest.TestCase):
     def test_adca(self):
         """Whichever share ADCA takes, on either kind of LLC, lines end where the rules say."""
         seen = Counter()
-        for seed, choice in enumerate(machine.Choice):
+        for seed, choice in enumerate(machine.AdcaChoice):
             for fills in (False, True):
                 for inclusive in (0b11, 0):
                     lines = 60 + 40 * seed

@@ -11,7 +11,7 @@ from unittest import mock
 
 from iat_nova.experiments.sim import parallel
 from iat_nova.experiments.sim.figures import catalogue, claims, pages, runner
-from iat_nova.experiments.sim.figures.api import REFUSED, Figure, Finding
+from iat_nova.experiments.sim.figures.api import REFUSED, ClaimFinding, Figure
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters import perf_event
 from tests.unit.experiments.sim import in_process
@@ -33,8 +33,8 @@ def _measure(point):
 
 def _judge(rows):
     by_ring = {row["ring"]: row["rate_mpps"] for row in rows}
-    yield Finding("iat-3a-64", 100 * by_ring[64] / by_ring[1024], "made up")
-    yield Finding("iat-3a-mono", by_ring[64] < by_ring[1024], "made up")
+    yield ClaimFinding("iat-3a-64", 100 * by_ring[64] / by_ring[1024], "made up")
+    yield ClaimFinding("iat-3a-mono", by_ring[64] < by_ring[1024], "made up")
 
 
 def _draw(canvas, rows):
@@ -78,11 +78,11 @@ class ClaimsTest(unittest.TestCase):
         """Parts come in the list's order; of a spread both ends count; an order is as found."""
         verdicts = claims.judge(
             [
-                Finding("a4-8b", 36.0, "", part="0x1e0"),
-                Finding("a4-8b", 10.0, "", part="0x1c0"),
-                Finding("iat-12-redis", (2.5, 30.0), ""),
-                Finding("iat-9-knee", True, ""),
-                Finding("a4-3b-min", 4.0, "", part="0x600", published=0.3, points=5.0),
+                ClaimFinding("a4-8b", 36.0, "", part="0x1e0"),
+                ClaimFinding("a4-8b", 10.0, "", part="0x1c0"),
+                ClaimFinding("iat-12-redis", (2.5, 30.0), ""),
+                ClaimFinding("iat-9-knee", True, ""),
+                ClaimFinding("a4-3b-min", 4.0, "", part="0x600", published=0.3, points=5.0),
             ]
         )
         self.assertEqual(
@@ -103,7 +103,7 @@ class ClaimsTest(unittest.TestCase):
             ("iat-12-fc", (3.6, 24.0), True),
         ):
             with self.subTest(claim=claim, measured=measured):
-                (verdict,) = claims.judge([Finding(claim, measured, "")])
+                (verdict,) = claims.judge([ClaimFinding(claim, measured, "")])
                 self.assertEqual(met, verdict.met)
 
     def test_strictly(self):
@@ -122,7 +122,7 @@ class ClaimsTest(unittest.TestCase):
             ("iat-9-knee", None, False, False),
         ):
             with self.subTest(claim=claim, measured=measured):
-                (verdict,) = claims.judge([Finding(claim, measured, "")])
+                (verdict,) = claims.judge([ClaimFinding(claim, measured, "")])
                 self.assertEqual((met, strict), (verdict.met, verdict.strict))
 
     def test_bounds(self):
@@ -133,18 +133,18 @@ class ClaimsTest(unittest.TestCase):
             ("iat-12-iat", 5.1, False),
         ):
             with self.subTest(claim=claim, measured=measured):
-                (verdict,) = claims.judge([Finding(claim, measured, "")])
+                (verdict,) = claims.judge([ClaimFinding(claim, measured, "")])
                 self.assertEqual((met, met), (verdict.met, verdict.strict))
 
     def test_sets(self):
         """A claim on which a constant was fitted is known as such, as is a single part of one."""
         verdicts = claims.judge(
             [
-                Finding("iat-3a-512", -13.0, ""),
-                Finding("iat-3a-mono", True, ""),
-                Finding("a4-8b", 30.0, "", part="0x1e0"),
+                ClaimFinding("iat-3a-512", -13.0, ""),
+                ClaimFinding("iat-3a-mono", True, ""),
+                ClaimFinding("a4-8b", 30.0, "", part="0x1e0"),
                 *(
-                    Finding("pool-crcoff5", 50.0, "", part=f"{n} instances")
+                    ClaimFinding("pool-crcoff5", 50.0, "", part=f"{n} instances")
                     for n in (1, 2, 4, 8, 12)
                 ),
             ]
@@ -155,17 +155,19 @@ class ClaimsTest(unittest.TestCase):
 
     def test_why(self):
         """A missed claim names its mechanism, a met one does not."""
-        missed, met = claims.judge([Finding("adca-8-dca", value, "SPEC") for value in (9.0, 2.1)])
+        missed, met = claims.judge(
+            [ClaimFinding("adca-8-dca", value, "SPEC") for value in (9.0, 2.1)]
+        )
         self.assertRegex(missed.reason, "^SPEC. Why: the stand-in for fp misses at random")
         self.assertEqual("SPEC", met.reason)
 
     def test_what_nobody_measured(self):
         """A claim without a finding is not met, and says so; so is each part of one."""
-        found = claims.judge([Finding("iat-3a-mono", True, "")])
+        found = claims.judge([ClaimFinding("iat-3a-mono", True, "")])
         left = claims.missing("iat-3a", found)
         self.assertEqual(["iat-3a-512", "iat-3a-64"], [verdict.claim for verdict in left])
         self.assertFalse(any(verdict.met for verdict in left))
-        found = claims.judge([Finding("a4-8b", 36.0, "", part="0x1e0")])
+        found = claims.judge([ClaimFinding("a4-8b", 36.0, "", part="0x1e0")])
         left = claims.missing("a4-8b", found)
         self.assertEqual([29.3, 24.1, 20.3, 16.6, 10.5], [verdict.published for verdict in left])
         self.assertEqual("a4-8b/2", left[0].claim)
@@ -260,8 +262,8 @@ class RunTest(unittest.TestCase):
     def test_counts(self):
         """The page counts what is met within the tolerance and strictly, each set apart."""
         spread = Figure("iat-4", "", "", "", _points, _measure,
-                        lambda rows: [Finding("iat-4-thru", -26.0, ""),
-                                      Finding("iat-4-lat", 38.0, "")], _draw)  # fmt: skip
+                        lambda rows: [ClaimFinding("iat-4-thru", -26.0, ""),
+                                      ClaimFinding("iat-4-lat", 38.0, "")], _draw)  # fmt: skip
         rows, _ = self.measure()
         pages.write(self.folder, {"iat-4": spread}, {"iat-4": rows["iat-3a"]})
         page = (self.folder / pages.PAGE).read_text()
@@ -275,7 +277,10 @@ class RunTest(unittest.TestCase):
         self.assertEqual(rows, pages.recorded(self.folder, ["iat-3a", "iat-4"]))
         for text in ("", "{}", "[]", '{"rows": 3}'):
             (self.folder / "iat-3a.json").write_text(text)
-            with self.subTest(text), self.assertRaisesRegex(pages.RecordError, "iat-3a.json is no"):
+            with (
+                self.subTest(text),
+                self.assertRaisesRegex(pages.FigureRecordError, "iat-3a.json is no"),
+            ):
                 pages.recorded(self.folder, ["iat-3a"])
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from iat_nova.model import Decision, DomainInventory, Layout, Rates, Sample
 from iat_nova.strategies.iat.controller import Controller
-from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.iat.state import IatState
 
 CYCLES_PER_S = 4.6e9
 
@@ -100,8 +100,8 @@ def run(
     plant: Plant,
     noise: Callable[[], float],
     seconds: int,
-    state: State | None = None,
-) -> tuple[State, list[Decision]]:
+    state: IatState | None = None,
+) -> tuple[IatState, list[Decision]]:
     """Close the loop for so many iterations of a second."""
     if state is None:
         state = controller.initial(inventory, 0.0)

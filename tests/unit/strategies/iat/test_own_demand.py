@@ -9,16 +9,16 @@ import unittest
 from iat_nova.model import DomainInventory, Parameters, Priority, Rates, Sample, Tenant
 from iat_nova.strategies.iat.controller import CoreOnly
 from iat_nova.strategies.iat.ledger import Ledger
-from iat_nova.strategies.iat.own_demand import RULES, Do, Signal, Standing, standing
+from iat_nova.strategies.iat.own_demand import RULES, DemandSignal, DemandStanding, Do, standing
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.iat.state import IatState
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, guest, rates
 
-CONTENT, ASKING, TRIAL = Standing.CONTENT, Standing.ASKING, Standing.ON_TRIAL
-SATISFIED, BARRED = Standing.SATISFIED, Standing.BARRED
-S = Signal
+CONTENT, ASKING, TRIAL = DemandStanding.CONTENT, DemandStanding.ASKING, DemandStanding.ON_TRIAL
+SATISFIED, BARRED = DemandStanding.SATISFIED, DemandStanding.BARRED
+S = DemandSignal
 JUDGED = S.MEASURED | S.FREE
 
 # A case a row, in the table's order: from, what is seen, to, what is done, whether that is all.
@@ -62,10 +62,10 @@ class TestRows(unittest.TestCase):
 class TestTotality(unittest.TestCase):
     def test_every_combination_has_an_answer(self) -> None:
         """Each standing with each set of signals finds a row that starts in it."""
-        for source in Standing:
-            for chosen in itertools.product((False, True), repeat=len(Signal)):
+        for source in DemandStanding:
+            for chosen in itertools.product((False, True), repeat=len(DemandSignal)):
                 seen = S.NONE
-                for signal, holds in zip(Signal, chosen, strict=True):
+                for signal, holds in zip(DemandSignal, chosen, strict=True):
                     seen |= signal if holds else S.NONE
                 if source is TRIAL and S.MEASURED not in seen:
                     seen &= ~(S.HELPED | S.RISING)
@@ -91,10 +91,10 @@ class TestStanding(unittest.TestCase):
         self.tenant: Tenant = guest("a", Priority.PC, 2)
         self.inventory = DomainInventory(domain(), (self.tenant,))
         self.at_s = 0.0
-        self.state: State = self.controller.initial(self.inventory, 0.0)
+        self.state: IatState = self.controller.initial(self.inventory, 0.0)
         self.see(10 * M, 1)
 
-    def see(self, references: float, miss_percent: float, ipc: float = 1.0) -> Standing:
+    def see(self, references: float, miss_percent: float, ipc: float = 1.0) -> DemandStanding:
         """Run an iteration; return where the guest stands after it."""
         self.at_s += 1.0
         misses = references * miss_percent / 100

@@ -27,7 +27,7 @@ from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.ledger import ddio_bounds
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import FsmState, State
+from iat_nova.strategies.iat.state import FsmState, IatState
 from tests.unit.build import domain
 from tests.unit.strategies.iat import plant
 from tests.unit.strategies.iat.worlds import guest, host, stack
@@ -95,7 +95,7 @@ DOMAINS = st.sampled_from(
     )
 )
 
-Told = list[tuple[State, DomainInventory, Sample, State, Decision]]
+Told = list[tuple[IatState, DomainInventory, Sample, IatState, Decision]]
 
 
 @st.composite

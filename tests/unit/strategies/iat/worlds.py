@@ -22,7 +22,7 @@ from iat_nova.model import (
 )
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
-from iat_nova.strategies.iat.state import State
+from iat_nova.strategies.iat.state import IatState
 from tests.unit.build import domain, tenant
 
 M = 1e6
@@ -90,7 +90,7 @@ class Story:
         self.rates: dict[str, Rates] = {t.id: QUIET for t in tenants} | first
         self.hits: float | None = 20 * M
         self.misses: float | None = 0.5 * M
-        self.state: State = self.controller.initial(self.inventory, self.at_s, layout)
+        self.state: IatState = self.controller.initial(self.inventory, self.at_s, layout)
         self.decision: Decision
         self.decisions: list[Decision] = []
 
