@@ -102,6 +102,11 @@ IAT_OPTS = [
             ("auto", "the register where the CPU has it, else io_alloc, else none"),
             ("msr", "register 0xC8B (Intel)"),
             ("io_alloc", "resctrl's io_alloc (AMD, Linux 6.19 or later)"),
+            (
+                "iordt",
+                "a class of service of all devices (Intel I/O RDT), through resctrl and /dev/mem; "
+                "not tested on any CPU yet",
+            ),
             ("none", "DDIO's ways are not changed"),
         ],
         help="Interface for the DDIO ways.",

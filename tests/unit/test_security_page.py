@@ -59,6 +59,7 @@ PROVEN = {
     "Two fences": GUIDE,
     "**The unit.**": FENCES,
     "**The program.**": "tests.unit.hardware.test_msr.Registers.test_only_the_listed_ones",
+    "Registers in physical memory": "tests.unit.hardware.test_iordt.Tags.test_addresses",
     "The one program": f"{HERE}.Program.test_what_it_starts "
     "tests.functional.test_policy_limits.EndlessTest.test_templates_without_end "
     "tests.unit.agent.test_policy_file.LimitedTest.test_the_child_has_no_capabilities",
@@ -132,7 +133,8 @@ PROVEN = {
     "A snapshot has root write": "tests.unit.hardware.test_rootport.Wired.test_forged_registers",
     "Of these registers": "tests.unit.hardware.test_msr.CoreRegisters.test_forged_bits "
     "tests.unit.hardware.test_msr.ChaRegisters.test_forged_bits "
-    "tests.unit.hardware.test_ddio.Register.test_forged_bits",
+    "tests.unit.hardware.test_ddio.Register.test_forged_bits "
+    "tests.unit.hardware.test_iordt_classes.Contract.test_forged",
     "A snapshot of libpqos": f"{ATTACK}.OneByOne.test_groups_of_another_program "
     "tests.unit.hardware.test_pqos.OsInterface.test_groups_that_root_makes "
     "tests.lab.guest.pqos.OsContract.test_owners_of_groups",

@@ -27,21 +27,21 @@ CLASSES_ON, RMIDS_ON = 1 << 0, 1 << 1
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IoRdt:
-    """I/O RDT of a host: the CPU's features, the firmware's table, the switch by cache domain."""
+    """I/O RDT of a host: the CPU's features, registers by the table, the switch by cache domain."""
 
     cpu: cpuid.IoRdt
-    table: irdt.Irdt
     registers: TagRegisters
     switches: Mapping[int, int]
 
     def described(self) -> Message:
         """Return the message on ports, channels, tags and switches."""
+        table = self.registers.table
         on = tuple(str(domain) for domain, value in self.switches.items() if value & CLASSES_ON)
         return message(
             "iordt-present",
-            ports=len(self.table.ports()),
-            devices=len(self.table.devices),
-            channels=len(self.table.channels),
+            ports=len(table.ports()),
+            devices=len(table.devices),
+            channels=len(table.channels),
             classes=len(self.registers.channels(Tag.CLASS)),
             rmids=len(self.registers.channels(Tag.RMID)),
             on=on,
@@ -60,19 +60,24 @@ def read_table(path: Path = TABLE) -> irdt.Irdt:
     return irdt.read(data)
 
 
+def tag_registers(memory: PhysicalMemory, table: Path) -> TagRegisters:
+    """Return the registers of the host's channels. Raises `HardwareError` unless readable."""
+    registers = TagRegisters(read_table(table), memory)
+    for tag in Tag:
+        registers.read(tag)
+    memory.check()
+    return registers
+
+
 def look(topology: Topology, msr: Msr, memory: PhysicalMemory, table: Path, cpus: Path) -> IoRdt:
     """Return the host's I/O RDT. Raises `HardwareError` with the reason if it cannot be used.
 
     `cpus`: the folder of the cpuid driver. The table comes first, because hosts without I/O RDT
     need no driver to show its absence.
     """
-    found = read_table(table)
+    read_table(table)
     features = cpuid.io_rdt(min(topology.online()), cpus)
     if not any(features):
         raise HardwareError(message("iordt-not-in-cpu"))
     switches = {one.id: msr.read(one.cpus[0], L3_IO_QOS_CFG) for one in topology.caches()}
-    registers = TagRegisters(found, memory)
-    for tag in Tag:
-        registers.read(tag)
-    memory.check()
-    return IoRdt(features, found, registers, switches)
+    return IoRdt(features, tag_registers(memory, table), switches)

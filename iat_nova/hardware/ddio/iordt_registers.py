@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The registers of I/O RDT's channels: tags of their lines with classes and RMIDs.
 
-A register has 2 or 4 bytes. Its top bit enables the tag where the link's flags say so.
+A register has 2 or 4 bytes. Its low bits are the number, and its top bit enables the tag where the
+link's flags say so. Other bits are kept as found.
 
 libpqos cannot be used here. It refuses to tag while the switch (`msr.L3_IO_QOS_CFG`) is off, but a
 device without a tag fills the ways of class 0 as soon as the switch is on. The call that sets
@@ -14,8 +15,11 @@ import enum
 
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.ddio.irdt import Channel, Irdt, Link
+from iat_nova.hardware.kernel.msr import with_bits
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
 from iat_nova.model import message
+
+_NUMBER = 0x7FFF  # a class or RMID; the top bit of the shorter registers is left out
 
 
 class Tag(enum.StrEnum):
@@ -26,9 +30,13 @@ class Tag(enum.StrEnum):
 
 
 class TagRegisters:
-    """The registers of all channels of a table. Values are raw: `tagged` and `tag_of` translate."""
+    """The registers of all channels of a table.
+
+    A value is the number and the enable bit of a register; `tagged` and `tag_of` translate.
+    """
 
     def __init__(self, table: Irdt, memory: PhysicalMemory) -> None:
+        self.table = table
         self._links = {(link.unit, link.id): link for link in table.links}
         self._memory = memory
 
@@ -48,9 +56,9 @@ class TagRegisters:
         """
         enable, top = self._enable(channel, tag)
         if enable is None:
-            raise HardwareError(message("iordt-enable-unknown", channel=_name(channel)))
-        if not 0 <= number < top:
-            raise HardwareError(message("iordt-number", channel=_name(channel), number=number))
+            raise HardwareError(message("iordt-enable-unknown", channel=str(channel)))
+        if not 0 <= number <= _NUMBER:
+            raise HardwareError(message("iordt-number", channel=str(channel), number=number))
         return number | top if enable else number
 
     def tag_of(self, channel: Channel, tag: Tag, value: int) -> int | None:
@@ -58,7 +66,7 @@ class TagRegisters:
         enable, top = self._enable(channel, tag)
         if enable is None or (enable and not value & top):
             return None
-        return value & ~top if enable else value
+        return value & _NUMBER
 
     def read(self, tag: Tag) -> dict[Channel, int]:
         """Return the values of all registers of a kind. Raises `HardwareError`."""
@@ -67,27 +75,36 @@ class TagRegisters:
             start = _address(link, tag)
             if start is not None:
                 values = self._memory.load(start, link.register_bytes, link.channels)
-                found |= {Channel(*key, number): one for number, one in enumerate(values)}
+                channels = (Channel(*key, number) for number in range(link.channels))
+                for channel, value in zip(channels, values, strict=True):
+                    found[channel] = value & self._bits(channel, tag)
         return found
 
     def write(self, channel: Channel, tag: Tag, value: int) -> None:
-        """Write a register and read it back. Raises `HardwareError`, also if the value differs."""
+        """Write a register's tag and read it back. Raises `HardwareError`, also if it differs."""
         link = self._link(channel)
         start = _address(link, tag)
         if start is None:
-            raise HardwareError(message("iordt-register-absent", channel=_name(channel), tag=tag))
+            raise HardwareError(message("iordt-register-absent", channel=str(channel), tag=tag))
         address = start + channel.number * link.register_bytes
+        (before,) = self._memory.load(address, link.register_bytes)
+        value = with_bits(before, value, self._bits(channel, tag))
         self._memory.store(address, link.register_bytes, value)
         (now,) = self._memory.load(address, link.register_bytes)
         if now != value:
             state = message(
                 "iordt-register-differs",
-                channel=_name(channel),
+                channel=str(channel),
                 address=address,
                 value=value,
                 now=now,
             )
             raise HardwareError(state)
+
+    def _bits(self, channel: Channel, tag: Tag) -> int:
+        """Return the bits of a register that are a tag."""
+        enable, top = self._enable(channel, tag)
+        return _NUMBER | top if enable else _NUMBER
 
     def _enable(self, channel: Channel, tag: Tag) -> tuple[bool | None, int]:
         """Return whether a tag needs the enable bit (None: unknown), and the bit."""
@@ -98,14 +115,9 @@ class TagRegisters:
     def _link(self, channel: Channel) -> Link:
         link = self._links.get((channel.unit, channel.link))
         if link is None or not 0 <= channel.number < link.channels:
-            raise HardwareError(message("iordt-channel-absent", channel=_name(channel)))
+            raise HardwareError(message("iordt-channel-absent", channel=str(channel)))
         return link
 
 
 def _address(link: Link, tag: Tag) -> int | None:
     return link.class_address if tag is Tag.CLASS else link.rmid_address
-
-
-def _name(channel: Channel) -> str:
-    """Return a channel's name: unit, link and number."""
-    return f"{channel.unit}.{channel.link}.{channel.number}"

@@ -66,6 +66,10 @@ class Channel(NamedTuple):
     link: int
     number: int
 
+    def __str__(self) -> str:
+        """Return the channel's name in messages."""
+        return f"{self.unit}.{self.link}.{self.number}"
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Link:

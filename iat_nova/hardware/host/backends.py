@@ -20,6 +20,7 @@ from iat_nova.hardware.counters.fabric import FabricPerf, fabric_pmu
 from iat_nova.hardware.counters.monitor import Monitor, offered
 from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.counters.perf import DomainReader, PerfCounters
+from iat_nova.hardware.ddio.iordt_classes import DeviceClass, FoundWays, check_usable
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.host.machine import Choice, Machine
@@ -29,21 +30,22 @@ from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
-PORT_DCA = "port dca"
+PORT_DCA, DEVICE_CLASS = "port dca", "ddio iordt"
 CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
-"""Names of parts: root ports, and counters that are programmed through registers."""
+"""Names of parts: root ports, devices' class, and counters programmed through registers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preferences:
     """The operator's choice of interfaces; ``auto`` takes the first usable interface.
 
-    `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, none. `counters`: auto,
-    perf, msr, software (no real counts, to measure the loop). `cha_slices`: LLC slices counted in
-    every package, None for all; at least one slice per cluster of sub-NUMA clustering.
-    `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for limits that are not in percent.
-    `port_dca`: switch the root ports in `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC
-    by tenant. `account` returns the user ID of the account that decides on the snapshot.
+    `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, iordt, none.
+    `counters`: auto, perf, msr, software (no real counts, to measure the loop). `cha_slices`: LLC
+    slices counted in every package, None for all; at least one slice per cluster of sub-NUMA
+    clustering. `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for limits that are not
+    in percent. `port_dca`: switch the root ports in `dca_off_ports` and `dca_ports`. `monitor`:
+    monitor the LLC by tenant. `account` returns the user ID of the account that decides on the
+    snapshot.
     """
 
     cat: str = "auto"
@@ -83,7 +85,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     def domains() -> tuple[CacheDomain, ...]:  # DDIO and the allocator need each other
         return allocator.domains()
 
-    ddio, ddio_choice = _ddio(host, wanted.ddio, domains)
+    ddio, ddio_choice = _ddio(host, wanted.ddio, domains, cat_choice.chosen)
     reader, reader_choice = _ddio_counters(host, wanted)
     tells_hits = host.model is not None and host.model.cha is not None
     found: dict[int, WayMask | None] = {}
@@ -91,8 +93,10 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     def complete(domain: CacheDomain) -> CacheDomain:
         if domain.id not in found:
             found[domain.id] = ddio.mask_of(domain)
-        # The kernel uses the highest class for devices, and refuses while a group has this class.
-        spared = isinstance(ddio, IoAllocDdio) and ddio.state() == "disabled"
+        # Devices need a class of I/O RDT, or the highest class, which the kernel refuses to groups.
+        spared = isinstance(ddio, DeviceClass) or (
+            isinstance(ddio, IoAllocDdio) and ddio.state() == "disabled"
+        )
         return dataclasses.replace(
             domain,
             classes=max(1, domain.classes - int(spared)),
@@ -104,7 +108,8 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
 
     allocator = _allocator(host, cat_choice.chosen, complete, wanted.account)
     counters, counters_choice = _counters(host, clock, wanted.counters, reader)
-    parts: dict[str, Restorable] = {cat_choice.chosen: allocator}
+    parts: dict[str, Restorable] = {DEVICE_CLASS: ddio} if isinstance(ddio, DeviceClass) else {}
+    parts[cat_choice.chosen] = allocator  # after devices, which leave their class first
     if not isinstance(ddio, FixedDdio):
         parts[f"ddio {ddio_choice.chosen}"] = ddio
     if isinstance(counters, MsrCounters):
@@ -116,7 +121,8 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         ports = parts[PORT_DCA] = root_ports(host, wanted.dca_off_ports, wanted.dca_ports)
 
     def inspect() -> tuple[Message, ...]:
-        return (*allocator.inspect().foreign, *(ports.inspect() if ports else ()))
+        devices = ddio.inspect() if isinstance(ddio, DeviceClass) else ()
+        return (*allocator.inspect().foreign, *devices, *(ports.inspect() if ports else ()))
 
     return Machine(
         counters,
@@ -172,7 +178,11 @@ def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
     interfaces, or none. For example, a counter that cannot be opened must not prevent restoring
     masks. `account` as in `Preferences`.
     """
+    # First: devices leave their class before their class goes.
     parts: dict[str, Restorable] = {
+        DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, _ASKED))
+    }
+    parts |= {
         name: PqosAllocator(interface, host.topology, host.fs, account=account)
         for name, interface in _INTERFACES.items()
     }
@@ -245,8 +255,10 @@ def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
 
 
 def _ddio(
-    host: Host, wanted: str, domains: Domains
-) -> tuple[MsrDdio | IoAllocDdio | FixedDdio, Choice]:
+    host: Host, wanted: str, domains: Domains, cat: str
+) -> tuple[MsrDdio | IoAllocDdio | FixedDdio | DeviceClass, Choice]:
+    if wanted == "iordt":
+        return _iordt(host, domains, cat)
     refusals: list[HardwareError] = []
     if wanted in ("auto", "msr"):
         refused = _no_ddio_register(host)
@@ -277,6 +289,25 @@ def _ddio(
     why = _ASKED if refused is None else refused.message
     denied = wanted == "auto" and _has_ddio_register(host)
     return FixedDdio(lambda: _static_ddio(host), why), Choice("ddio", "none", why, denied)
+
+
+def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, Choice]:
+    """Return DDIO's ways by a class of devices. Raises `HardwareError` if unusable here."""
+    try:
+        if cat != "resctrl":
+            raise HardwareError(message("iordt-without-resctrl"))
+        check_usable(host.io_rdt(), host.fs)
+    except HardwareError as error:
+        state = message("ddio-interface-refused", wanted="iordt", reason=error.state)
+        raise HardwareError(state, error.remedy) from error
+    found: MsrDdio | FixedDdio = FixedDdio(lambda: _static_ddio(host), _ASKED)
+    if _no_ddio_register(host) is None:
+        found = MsrDdio(host.msr, domains, host.topology)
+    return _device_class(host, domains, found), Choice("ddio", "iordt", _ASKED)
+
+
+def _device_class(host: Host, domains: Domains, found: FoundWays) -> DeviceClass:
+    return DeviceClass(host.fs, host.msr, host.topology, host.tags, domains, found)
 
 
 def _has_ddio_register(host: Host) -> bool:

@@ -23,6 +23,7 @@ from iat_nova.hardware.counters import events, perf_event
 from iat_nova.hardware.counters.cha import cha_pmus
 from iat_nova.hardware.counters.fabric import fabric_pmu
 from iat_nova.hardware.ddio import iordt
+from iat_nova.hardware.ddio.iordt_registers import TagRegisters
 from iat_nova.hardware.ddio.ways import IoAllocDdio
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr
@@ -97,6 +98,10 @@ class Host:
     def sockets(self) -> Sockets:
         """The host's sockets by the firmware's table (DMI), including offline sockets."""
         return Sockets(self.topology, self.roots.dmi)
+
+    def tags(self) -> TagRegisters:
+        """Return the registers of I/O RDT's channels. Raises `HardwareError` unless readable."""
+        return iordt.tag_registers(self.memory, self.roots.irdt)
 
     def io_rdt(self) -> iordt.IoRdt:
         """Return the host's I/O RDT. Raises `HardwareError` with the reason if unusable."""

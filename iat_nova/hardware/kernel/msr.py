@@ -30,6 +30,7 @@ PERF_GLOBAL_CTRL = 0x38F  # thread: bit n enables PMC n
 _SKX_CHA = range(0xE00, 0xE00 + 28 * 0x10)
 _SPR_CHA = range(0x2000, 0x2000 + 64 * 0x10)
 _WRITABLE: tuple[range, ...] = (
+    range(L3_IO_QOS_CFG, L3_IO_QOS_CFG + 1),
     range(IIO_LLC_WAYS, IIO_LLC_WAYS + 1),
     range(PERFEVTSEL, PERFEVTSEL + 4),
     range(PERF_GLOBAL_CTRL, PERF_GLOBAL_CTRL + 1),
@@ -38,7 +39,6 @@ _WRITABLE: tuple[range, ...] = (
 )
 _READABLE: tuple[range, ...] = (
     *_WRITABLE,
-    range(L3_IO_QOS_CFG, L3_IO_QOS_CFG + 1),
     range(PMC, PMC + 4),
     range(PQR_ASSOC, PQR_ASSOC + 1),
     range(L3_MASK, L3_MASK + 128),

@@ -126,6 +126,16 @@ _DDIO: Mapping[str, str] = {
     "iordt-register-absent": "I/O RDT channel {channel} has no register for {tag} tags",
     "iordt-register-differs": "I/O RDT channel {channel}: register {address:#x} was set to "
     "{value:#x} and reads {now:#x}",
+    "iordt-without-classes": "the CPU counts devices alone, and has no classes for them",
+    "iordt-without-resctrl": "classes of devices are groups of resctrl, which is not used here",
+    "iordt-with-cdp": "resctrl is mounted with code and data prioritisation",
+    "iordt-channels-untagged": "I/O RDT channels {channels:list} have no class tags: their devices "
+    "would fill the ways of class 0",
+    "iordt-ways-unknown": "cache domain {domain}: the ways of devices are unknown",
+    "iordt-class-unknown": "{group}: the number of its class cannot be found",
+    "iordt-on-already": "cache domain {domain}: another program, or the firmware, has switched "
+    "classes of devices on (register 0xc83)",
+    "iordt-switch-differs": "register 0xc83 was set to {value:#x} and reads {now:#x}",
     "irdt-malformed": "the ACPI table IRDT is malformed at byte {offset}: {what:also}",
     "irdt-other-table": "signature {signature} (hexadecimal) is that of another table",
     "irdt-length": "length {length_bytes} is not from {least_bytes} to {most_bytes} bytes",
@@ -221,6 +231,8 @@ _CHANGES: Mapping[str, str] = {
     "class-limit-changed": "class {number}: MB:{domain} is {limit}, the agent wrote {wrote}",
     "class-cpu-moved": "CPU {cpu} was moved out of class {number}",
     "ddio-changed": "domain {domain}: DDIO was left at {left:mask} and is at {now:mask}",
+    "iordt-tags-changed": "I/O RDT channels {channels:list}: the class tags were changed",
+    "iordt-switch-changed": "cache domain {domain}: classes of devices were switched off",
     "port-bits-changed": "root port {port}: perfctrlsts_0 bits were left at {left:#x} and are "
     "{bits:#x}",
 }
@@ -279,6 +291,7 @@ _SNAPSHOT: Mapping[str, str] = {
     "cpu-registers-offline": "registers of CPUs {cpus}: its CPUs are offline",
     "domain-registers-offline": "registers of cache domains {domains}: its CPUs are offline",
     "ddio-register-offline": "IIO_LLC_WAYS of cache domain {domain}: its CPUs are offline",
+    "iordt-switch-offline": "classes of devices of cache domain {domain}: its CPUs are offline",
     "port-not-in-sysfs": "root port {port} is not in sysfs",
     # what was restored
     "nothing-to-restore": "nothing to restore",
@@ -293,6 +306,8 @@ _SNAPSHOT: Mapping[str, str] = {
     "ddio-register-restored": "domain {domain}: IIO_LLC_WAYS = {value:#x}",
     "io-alloc-disabled": "io_alloc disabled",
     "io-alloc-restored": "io_alloc_cbm {domain}={mask:x}",
+    "iordt-switch-restored": "cache domain {domain}: register 0xc83 bit 0 = {on}",
+    "iordt-tag-restored": "I/O RDT channel {channel}: class tag {value:#x}",
     "port-bits-restored": "root port {port}: perfctrlsts_0 bits {bits:#x}",
 }
 
@@ -336,6 +351,9 @@ _REMEDIES: Mapping[str, str] = {
     "DeviceAllow=), and look at /sys/kernel/security/lockdown: a kernel in lockdown refuses "
     "everybody",
     "update-firmware": "update the firmware (BIOS); the agent does without I/O RDT",
+    "mount-resctrl-without-cdp": "mount resctrl without cdp",
+    "iordt-off-first": "switch them off where they were switched on, or leave ddio_interface "
+    "at auto",
     "give-memory-right": "give the process CAP_SYS_RAWIO and the right to the file (a unit: "
     "DeviceAllow=/dev/mem), and look at /sys/kernel/security/lockdown: a kernel in lockdown "
     "refuses everybody",

@@ -57,7 +57,7 @@ _FINDINGS: Mapping[str, str] = {
     "devices; only devices with PCIe TPH are steered",
     "iordt-present": "{devices} devices in {ports} ports on {channels} channels; tags with a class "
     "on {classes}, with an RMID on {rmids} channels; classes of devices on in cache domain "
-    "{on:list}; the agent reads I/O RDT and never writes it",
+    "{on:list}; the agent uses I/O RDT with ddio_interface = iordt alone",
     "ports-unnamed": "no root port is named in [iat] dca_off_ports or dca_ports",
     "ports-off": "DDIO off while the agent enforces: {ports:list}",
     "ports-switchable": "a strategy may switch DDIO off: {ports:list}",

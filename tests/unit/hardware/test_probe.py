@@ -28,6 +28,7 @@ from tests.unit.hardware.test_ddio import AmdTree
 CPUINFO = {
     "skylake": ("GenuineIntel", 6, 85, "Xeon Gold 6140"),
     "ice lake": ("GenuineIntel", 6, 106, "Xeon Gold 6330"),
+    "granite rapids": ("GenuineIntel", 6, 173, "Xeon 6972P"),
     "strange": ("GenuineIntel", 6, 45, "Xeon E5-2650"),
     "amd": ("AuthenticAMD", 26, 2, "EPYC 9755"),
     "milan": ("AuthenticAMD", 25, 1, "EPYC 7713"),

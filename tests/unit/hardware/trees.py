@@ -28,10 +28,11 @@ _SKYLAKE_MBA = {(0x10, 0): (0, 1 << 1 | 1 << 3), (0x10, 3): (89, 0, 4, 7)}
 _ZEN_MBA = {(0x80000000, 0): (0x80000028,), (0x80000020, 0): (0, 2), (0x80000020, 1): (11, 0, 0, 7)}
 
 
+# In a file, bytes 1 to 15 of leaf 0xF are bytes 0 to 14 of leaf 0x10. So bit 25 of ECX (subleaf 0)
+# is bit 1 of leaf 0xF's EDX, L3 monitoring, and EAX = 6 (subleaf 1) is bits 9 and 10 of its EAX.
 _IO_RDT = {
-    (0x10, 1): (10, 0x600, 1 << 1, 15),
-    (0xF, 0): (0, 0, 0, 1 << 1),
-    (0xF, 1): (1 << 9 | 1 << 10,),
+    (0x10, 0): (0, 1 << 1 | 1 << 3, 1 << 25),
+    (0x10, 1): (6, 0x600, 1 << 1, 15),
 }
 
 

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DDIO's ways by a class of service of devices (I/O RDT), as a group of resctrl without CPUs.
+
+With the switch of a cache domain on, each channel's lines go into the ways of its tag's class, no
+longer into those of IIO_LLC_WAYS. The kernel hands out no class that a group has, and other
+programs see the group's masks. The order keeps devices in their ways at each step:
+
+1. make the group, and tag every channel with its class (a channel without a tag would fill class
+   0's ways);
+2. in a domain, set the group's mask to the ways that devices have there, and switch on;
+3. only then change the mask.
+
+A restore switches off first, then writes the tags as found; the group goes with all our groups.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from iat_nova.hardware.api import DomainOffline, HardwareError, LastingRefusal
+from iat_nova.hardware.cat import limits
+from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
+from iat_nova.hardware.ddio.iordt import CLASSES_ON, IoRdt
+from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
+from iat_nova.hardware.ddio.irdt import MOST_CHANNELS, Channel
+from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, L3_MASK, Msr, with_bits
+from iat_nova.hardware.kernel.rollback import Reach, Step, put_all_back, undoing
+from iat_nova.hardware.kernel.shape import (
+    INDEX,
+    NUMBER,
+    listing,
+    mapping,
+    one_of,
+    record,
+    row,
+    whole,
+)
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import CacheDomain, Message, WayMask, message
+
+GROUP = f"{PREFIX}devices"
+"""The group whose class all devices have. Removed like our other groups, by its prefix."""
+
+_L3 = "L3"
+
+
+class FoundWays(Protocol):
+    """The ways that devices have without a class: by a register, or as CPUID has them."""
+
+    def mask_of(self, domain: CacheDomain) -> WayMask | None:
+        """Return the mask in a domain, None if unknown."""
+
+
+def check_usable(found: IoRdt, fs: ResctrlFs) -> None:
+    """Raise `HardwareError` unless all devices can be tagged with a class."""
+    if not found.cpu.classes:
+        raise HardwareError(message("iordt-without-classes"))
+    if fs.info().resources != (_L3,):
+        raise HardwareError(message("iordt-with-cdp"), message("mount-resctrl-without-cdp"))
+    channels = found.registers.channels(Tag.CLASS)
+    if missing := [one for one in found.registers.table.channels if one not in channels]:
+        raise HardwareError(message("iordt-channels-untagged", channels=_names(missing)))
+    for channel in channels:
+        found.registers.tagged(channel, Tag.CLASS, 0)  # raises if the enable bit is unknown
+
+
+class DeviceClass:
+    """`hardware.api.DdioWays` through the class of all devices.
+
+    Nothing is opened before the first use. `registers` returns the registers of all channels.
+    `found` has the ways of devices while they have no class.
+    """
+
+    shape = record(
+        {
+            "switches": mapping(NUMBER, one_of((0, CLASSES_ON))),
+            "tags": listing(
+                row(INDEX, whole(0, 255), whole(0, MOST_CHANNELS - 1), whole(0, 2**32 - 1))
+            ),
+        }
+    )
+
+    def __init__(
+        self,
+        fs: ResctrlFs,
+        msr: Msr,
+        topology: Topology,
+        registers: Callable[[], TagRegisters],
+        domains: Callable[[], tuple[CacheDomain, ...]],
+        found: FoundWays,
+    ) -> None:
+        self._fs = fs
+        self._msr = msr
+        self._topology = topology
+        self._registers = functools.cache(registers)
+        self._domains = domains
+        self._found = found
+        self._tags: dict[Channel, int] = {}  # as written; empty while devices have no class
+        self._on: set[int] = set()  # domains that this process has switched on
+
+    # ------------------------------------------------------------------------- ways
+
+    def read(self, domain: int) -> WayMask | None:
+        """Return the ways of devices; None if another program removed the group."""
+        return self.mask_of(limits.find(self._domains(), domain))
+
+    def mask_of(self, domain: CacheDomain) -> WayMask | None:
+        """Return the ways of devices in a given domain."""
+        if domain.id not in self._on:
+            return self._found.mask_of(domain)
+        if GROUP not in self._fs.groups():
+            return None
+        return limits.effective(domain, self._mask(domain.id))
+
+    def write(self, domain: int, mask: WayMask) -> WayMask:
+        """Set the ways of devices; return them as read back. Raises `HardwareError`.
+
+        The first write gives all devices their class. A refused step is undone, and all before it.
+        """
+        found = limits.find(self._domains(), domain)
+        limits.check_ddio(found, mask)
+        limits.check_mask(found, mask, GROUP)
+        cpu = self._cpu(found.id)
+        tags = self._tags
+        with self._fs.locked(), undoing() as undo:
+            if domain not in self._on:
+                ways = self._found.mask_of(found)
+                if not ways:
+                    raise HardwareError(message("iordt-ways-unknown", domain=domain))
+                tags = tags or self._tag(found, ways, undo)
+                self._set(domain, ways, undo)
+                self._switch(cpu, CLASSES_ON, undo)
+            self._set(domain, mask, undo)
+            self._tags = tags
+            self._on.add(domain)
+        return self.mask_of(found) or WayMask(0)
+
+    def _tag(self, domain: CacheDomain, ways: WayMask, undo: list[Step]) -> dict[Channel, int]:
+        """Make the group and give its class to all channels; return their tags."""
+        registers = self._registers()
+        for cache in self._topology.caches():
+            if self._msr.read(cache.cpus[0], L3_IO_QOS_CFG) & CLASSES_ON:
+                raise HardwareError(
+                    message("iordt-on-already", domain=cache.id), message("iordt-off-first")
+                )
+        self._fs.add(GROUP)
+        undo.append(lambda: self._fs.remove(GROUP))
+        number = self._class_number(domain, ways)
+        before = registers.read(Tag.CLASS)
+        tags = {one: registers.tagged(one, Tag.CLASS, number) for one in before}
+        for channel, value in tags.items():
+            undo.append(lambda c=channel: registers.write(c, Tag.CLASS, before[c]))  # type: ignore[misc]
+            registers.write(channel, Tag.CLASS, value)
+        return tags
+
+    def _set(self, domain: int, mask: WayMask, undo: list[Step]) -> None:
+        before = self._mask(domain)
+        if before != mask:
+            self._fs.set_masks(GROUP, domain, {_L3: mask})
+            undo.append(lambda: self._fs.set_masks(GROUP, domain, {_L3: before}))
+
+    def _class_number(self, domain: CacheDomain, ways: WayMask) -> int:
+        """Return the hardware's number of the group's class.
+
+        Without resctrl's mount option ``debug`` the class is the one whose register follows the
+        group's mask, twice.
+        """
+        if (number := self._fs.hardware_class(GROUP)) is not None:
+            return number
+        cpu, numbers = self._cpu(domain.id), set(range(1, self._fs.info().closids))
+        most = WayMask((1 << domain.ways) - 1)
+        for mask in (ways if ways != most else WayMask.span(0, domain.min_ways), most, ways):
+            self._fs.set_masks(GROUP, domain.id, {_L3: mask})
+            numbers = {one for one in numbers if self._msr.read(cpu, L3_MASK + one) == mask}
+        if len(numbers) != 1:
+            raise HardwareError(message("iordt-class-unknown", group=GROUP))
+        return numbers.pop()
+
+    def _switch(self, cpu: int, wanted: int, undo: list[Step]) -> bool:
+        """Set the switch at a CPU's domain; return whether it differed."""
+        now = self._msr.read(cpu, L3_IO_QOS_CFG)
+        value = with_bits(now, wanted, CLASSES_ON)
+        if value == now:
+            return False
+        undo.append(lambda: self._msr.write(cpu, L3_IO_QOS_CFG, now))
+        self._msr.write(cpu, L3_IO_QOS_CFG, value)
+        if (kept := self._msr.read(cpu, L3_IO_QOS_CFG)) != value:
+            raise LastingRefusal(message("iordt-switch-differs", value=value, now=kept))
+        return True
+
+    def _mask(self, domain: int) -> WayMask:
+        masks = self._fs.masks(GROUP, _L3)
+        if domain not in masks:  # the kernel leaves out offline domains
+            raise DomainOffline(domain)
+        return masks[domain]
+
+    def _cpu(self, domain: int) -> int:
+        for cache in self._topology.caches():
+            if cache.id == domain:
+                return cache.cpus[0]
+        raise DomainOffline(domain)
+
+    # --------------------------------------------------------------- watching and ending
+
+    def inspect(self) -> tuple[Message, ...]:
+        """Return messages on tags and switches that another program changed."""
+        if not self._tags:
+            return ()
+        now = self._registers().read(Tag.CLASS)
+        changed = [one for one, value in self._tags.items() if now.get(one) != value]
+        told = [message("iordt-tags-changed", channels=_names(changed))] if changed else []
+        for cache in self._topology.caches():
+            value = self._msr.read(cache.cpus[0], L3_IO_QOS_CFG) & CLASSES_ON
+            if cache.id in self._on and not value:
+                told.append(message("iordt-switch-changed", domain=cache.id))
+        return tuple(told)
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        switches = {
+            str(one.id): self._msr.read(one.cpus[0], L3_IO_QOS_CFG) & CLASSES_ON
+            for one in self._topology.caches()
+        }
+        tags = self._registers().read(Tag.CLASS)
+        return {"switches": switches, "tags": [[*one, value] for one, value in tags.items()]}
+
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """Divide the settings: the switch of a domain without online CPUs is out of reach."""
+        there = {str(cache.id) for cache in self._topology.caches()}
+        later = {domain: one for domain, one in saved["switches"].items() if domain not in there}
+        now = {domain: one for domain, one in saved["switches"].items() if domain in there}
+        return Reach(
+            {"switches": now, "tags": saved["tags"]} if now or saved["tags"] else None,
+            {"switches": later, "tags": []} if later else None,
+            tuple(message("iordt-switch-offline", domain=domain) for domain in later),
+        )
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Restore switches and tags; return messages. May be repeated."""
+        if saved["tags"]:  # otherwise a domain that is in reach again
+            self._tags = {}
+            self._on.clear()
+
+        def switch(domain: str) -> Message | None:
+            wanted = saved["switches"][domain]
+            if not self._switch(self._cpu(int(domain)), wanted, []):
+                return None
+            return message("iordt-switch-restored", domain=int(domain), on=wanted)
+
+        def tag(one: list[int]) -> Message | None:
+            channel, value = Channel(*one[:-1]), one[-1]
+            if now.get(channel) == value:
+                return None
+            registers.write(channel, Tag.CLASS, value)
+            return message("iordt-tag-restored", channel=str(channel), value=value)
+
+        done = put_all_back(saved["switches"], switch)  # after a failure, the tags must stay
+        if not saved["tags"]:
+            return done
+        registers = self._registers()
+        now = registers.read(Tag.CLASS)
+        return (*done, *put_all_back(saved["tags"], tag))
+
+
+def _names(channels: Iterable[Channel]) -> tuple[str, ...]:
+    return tuple(map(str, channels))

@@ -1,0 +1,414 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DDIO's ways by a class of devices: the contract, the order of writes, and the way back."""
+
+import json
+import unittest
+
+from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.counters import events
+from iat_nova.hardware.ddio import irdt
+from iat_nova.hardware.ddio.iordt import tag_registers
+from iat_nova.hardware.ddio.iordt_classes import GROUP, DeviceClass
+from iat_nova.hardware.ddio.ways import MsrDdio
+from iat_nova.hardware.host.probe import Host
+from iat_nova.hardware.kernel.shape import check
+from iat_nova.model import WayMask, message
+from tests.proofs import proves
+from tests.said import codes
+from tests.unit.hardware import contract, irdt_tables, trees
+from tests.unit.hardware.enforcement import test_restore
+from tests.unit.hardware.registers import FakeMemory, FakeMsr
+from tests.unit.hardware.test_ddio import Folder
+
+SWITCH = 0xC83
+BASE = 0xFE00_0000
+TOP = 0x8000
+
+
+class Tree(trees.KernelTree):
+    """resctrl of a CPU whose class registers can be read: `msr` shows what the kernel wrote."""
+
+    msr = None
+
+    def _put(self, name, text):
+        super()._put(name, text)
+        if self.msr is not None and name.endswith("schemata"):
+            group = name.rpartition("schemata")[0].rstrip("/")
+            for domain, mask in self.masks(group, "L3").items():
+                cpu = min(self.cpus.packages[domain])
+                self.msr.set(cpu, 0xC90 + self._closid(group), int(mask))
+
+
+class Case(Folder):
+    """Two packages of a CPU with I/O RDT, and the devices of `irdt_tables.server`."""
+
+    debug = True
+
+    def make(self):
+        self.cpus = trees.Cpus(self.folder / "cpu", packages=((0, 1), (2, 3)))
+        self.msr = FakeMsr({0: 0, 1: 0, 2: 1, 3: 1})
+        self.tree = Tree(self.folder / "resctrl", self.cpus, debug=self.debug)
+        self.tree.msr = self.msr
+        self.table = self.folder / "IRDT"
+        self.table.write_bytes(irdt_tables.server(BASE))
+        self.memory = FakeMemory(irdt.read(irdt_tables.server(BASE)))
+        self.allocator = Resctrl(self.tree, self.cpus.topology)
+        self.found = MsrDdio(self.msr, self.allocator.domains, self.cpus.topology)
+        return self.fresh(), self.allocator.domains()[0]
+
+    def tags(self):
+        return tag_registers(self.memory, self.table)
+
+    def fresh(self):
+        """Return the class of another process."""
+        topology, domains = self.cpus.topology, self.allocator.domains
+        return DeviceClass(self.tree, self.msr, topology, self.tags, domains, self.found)
+
+    def switches(self):
+        return [self.msr.get(cpu, SWITCH) for cpu in (0, 2)]
+
+
+@proves("ways of devices: I/O RDT", on=(events.GRANITE_RAPIDS.name,))
+class Contract(Case, contract.DdioContract, unittest.TestCase):
+    """All that a back end of DDIO's ways must do, with the class's number from the kernel."""
+
+    def test_order(self):
+        """Devices keep their ways until the switch is on: group, tags, switch, new ways."""
+        steps = []
+        self.memory.before_write = lambda: steps.append(("tag", self.switches()))
+        wrote = self.msr.pwrite
+
+        def pwrite(cpu, register, data):
+            steps.append(("switch", self.tree.masks(GROUP, "L3"), set(self.memory.values.values())))
+            wrote(cpu, register, data)
+
+        self.msr.pwrite = pwrite
+        self.msr.set(2, 0xC8B, 0x700)
+        self.ddio.write(0, WayMask(0x7C0))
+        self.assertEqual([("tag", [0, 0])] * 8, steps[:8])
+        # 0: registers of RMIDs, which stay
+        self.assertEqual([("switch", {0: 0x600, 1: 0x7FF}, {0, 1, 0x8001, 0x8000_0001})], steps[8:])
+        self.assertEqual([1, 0], self.switches())
+        self.assertEqual({0: 0x7C0, 1: 0x7FF}, self.tree.masks(GROUP, "L3"))
+        self.assertEqual((0x7C0, 0x700), (self.ddio.read(0), self.ddio.read(1)))
+        self.ddio.write(1, WayMask(0x600))
+        self.assertEqual(("switch", {0: 0x7C0, 1: 0x700}), steps[9][:2])
+        self.assertEqual([1, 1], self.switches())
+        self.assertEqual({0: 0x7C0, 1: 0x600}, self.tree.masks(GROUP, "L3"))
+        self.assertEqual(8, len(self.memory.writes))
+        self.assertEqual((0x600, 0x700), (self.msr.get(0, 0xC8B), self.msr.get(2, 0xC8B)))
+
+    def test_restored(self):
+        """Switches and tags as found, by any process, once; the group goes with our others."""
+        self.memory.values[BASE + 0x100] = 0x7FFF_0007
+        before = dict(self.memory.values)
+        saved = json.loads(json.dumps(self.ddio.save()))
+        check(self.ddio.shape, saved)
+        for domain in (0, 1):
+            self.ddio.write(domain, WayMask(0x7C0))
+        for process in (self.ddio, self.fresh()):
+            done = process.restore(saved)
+            if process is self.ddio:
+                self.assertEqual(10, len(done))
+            else:
+                self.assertEqual((), done)
+            self.assertEqual(([0, 0], before), (self.switches(), self.memory.values))
+        self.assertEqual(0x600, self.ddio.read(0))
+        self.assertEqual(1, len(self.allocator.restore(self.allocator.save())))
+        self.assertEqual((), self.tree.groups())
+
+    def test_refused_steps(self):
+        """Each refused write is undone with all before it; the next try begins anew."""
+        before = (dict(self.memory.values), self.tree.state())
+
+        def refuse(after):
+            def count():
+                nonlocal after
+                after -= 1
+                if after == 0:
+                    raise HardwareError("refused")
+
+            self.memory.before_write = count
+
+        for n in range(1, 9):
+            refuse(n)
+            with self.assertRaises(HardwareError):
+                self.ddio.write(0, WayMask(0x7C0))
+            self.assertEqual(before, (self.memory.values, self.tree.state()))
+            self.assertEqual([0, 0], self.switches())
+        self.memory.before_write = lambda: None
+        self.msr.stuck.add(SWITCH)
+        with self.assertRaises(HardwareError) as caught:
+            self.ddio.write(0, WayMask(0x7C0))
+        self.assertIn("iordt-switch-differs", codes(caught.exception.message))
+        self.assertEqual(before, (self.memory.values, self.tree.state()))
+        self.msr.stuck.clear()
+        self.assertEqual(0x7C0, self.ddio.write(0, WayMask(0x7C0)))
+
+    def test_on_already(self):
+        """Classes of devices that somebody else switched on are not touched."""
+        self.msr.set(2, SWITCH, 1)
+        with self.assertRaises(HardwareError) as caught:
+            self.ddio.write(0, WayMask(0x7C0))
+        self.assertEqual(message("iordt-on-already", domain=1), caught.exception.state)
+        self.assertEqual(([], ()), (self.memory.writes, self.tree.groups()))
+        saved = self.ddio.save()
+        self.assertEqual(((), [0, 1]), (self.ddio.restore(saved), self.switches()))
+
+    def test_other_bits_of_the_switch(self):
+        """Monitoring of devices stays on, and off."""
+        self.msr.set(0, SWITCH, 2)
+        saved = self.ddio.save()
+        self.ddio.write(0, WayMask(0x7C0))
+        self.assertEqual([3, 0], self.switches())
+        self.ddio.restore(saved)
+        self.assertEqual([2, 0], self.switches())
+
+    def test_another_hand(self):
+        """Tags, switches and a group that others change are told."""
+        self.assertEqual((), self.ddio.inspect())
+        self.ddio.write(0, WayMask(0x7C0))
+        self.assertEqual((), self.ddio.inspect())
+        self.memory.values[BASE + 0x1100] = 3
+        self.msr.set(0, SWITCH, 0)
+        told = (
+            message("iordt-tags-changed", channels=("0.1.0",)),
+            message("iordt-switch-changed", domain=0),
+        )
+        self.assertEqual(told, self.ddio.inspect())
+        self.tree.rmdir(GROUP)
+        self.assertIsNone(self.ddio.read(0))
+
+    def test_forged(self):
+        """A restore sets the switch's bit, and tags of channels in the table, and nothing else."""
+        self.msr.set(0, SWITCH, 6)
+        self.memory.values[BASE + 0x100] = 0x7FFF_0000
+        with self.assertRaises(ValueError):
+            check(self.ddio.shape, {"switches": {"0": 2}, "tags": []})
+        forged = {"switches": {"0": 1}, "tags": [[0, 0, 0, 0xFFFF_0003]]}
+        check(self.ddio.shape, forged)
+        self.ddio.restore(forged)
+        self.assertEqual(([7, 0], 0x7FFF_0003), (self.switches(), self.memory.values[BASE + 0x100]))
+        for channel in ([0, 0, 7], [0, 9, 0], [9, 0, 0]):
+            with self.assertRaises(HardwareError) as caught:
+                self.ddio.restore({"switches": {}, "tags": [[*channel, 0]]})
+            self.assertIn("iordt-channel-absent", codes(caught.exception.message))
+        self.assertEqual([(BASE + 0x100, 0x7FFF_0003)], self.memory.writes)
+
+    def test_a_domain_off_line(self):
+        """Its switch stays until a CPU is back; the other one and the tags are restored."""
+        saved = self.ddio.save()
+        for domain in (0, 1):
+            self.ddio.write(domain, WayMask(0x7C0))
+        for cpu in (2, 3):
+            self.tree.unplug(cpu)
+            self.msr.off.add(cpu)
+        with self.assertRaises(DomainOffline):
+            self.ddio.read(1)
+        reach = self.ddio.reachable(saved)
+        self.assertEqual((message("iordt-switch-offline", domain="1"),), reach.places)
+        self.assertEqual(9, len(self.ddio.restore(reach.now)))
+        self.assertEqual((), self.ddio.restore(reach.now))
+        self.tree.plug(2)
+        self.msr.off.clear()
+        self.assertEqual([0, 1], self.switches())
+        reach = self.fresh().reachable(reach.later)
+        self.assertIsNone(reach.later)
+        self.assertEqual(1, len(self.fresh().restore(reach.now)))
+        self.assertEqual([0, 0], self.switches())
+
+
+class WithoutDebug(Case, contract.DdioContract, unittest.TestCase):
+    """The class's number from its register, which follows the group's mask."""
+
+    debug = False
+
+    def test_the_class_is_found(self):
+        """Among classes of others with the same masks."""
+        for n in range(3):
+            self.tree.mkdir(f"theirs{n}")
+            self.tree.write(f"theirs{n}/schemata", f"L3:0={(0x600, 0x7FF, 0x3)[n]:x}\n")
+        self.ddio.write(0, WayMask(0x600))
+        self.assertEqual({0, 4, TOP | 4, 1 << 31 | 4}, set(self.memory.values.values()))
+
+    def test_no_class_is_found(self):
+        """Registers that do not follow: nothing is tagged or switched on."""
+        self.tree.msr = None
+        with self.assertRaises(HardwareError) as caught:
+            self.ddio.write(0, WayMask(0x7C0))
+        self.assertEqual("iordt-class-unknown", caught.exception.state.code)
+        self.assertEqual(([], ()), (self.memory.writes, self.tree.groups()))
+
+
+class Killed(BaseException):
+    """The agent is no more."""
+
+
+class Agent(test_restore.MachineCase):
+    """An agent with ddio_interface = iordt on a whole host, and what it leaves."""
+
+    def setUp(self):
+        self.memory = FakeMemory(irdt.read(irdt_tables.server(BASE)))
+        self.left = None
+        super().setUp()
+        self.be("granite rapids")
+        self.roots.irdt.write_bytes(irdt_tables.server(BASE))
+        self.tree.debug = True
+        for cpu in range(4):
+            trees.put_cpuid(self.roots.msr, cpu, io_rdt=True)
+        self.memory.before_write = self.count
+        changed, wrote = self.tree._change, self.msr.pwrite
+
+        def change(text):
+            self.count()
+            changed(text)
+
+        def pwrite(cpu, register, data):
+            self.count()
+            wrote(cpu, register, data)
+
+        self.tree._change, self.msr.pwrite = change, pwrite
+
+    def count(self):
+        """End the process before this write if it is the last."""
+        if self.left is not None:
+            self.left -= 1
+            if self.left < 0:
+                raise Killed
+
+    def host(self):
+        host = Host(self.roots, fs=self.tree, msr=self.msr)
+        host.memory = self.memory
+        return host
+
+    def owned(self, **changes):
+        return super().owned(ddio_interface="iordt", **changes)
+
+    def change_all(self, owned):
+        super().change_all(owned)
+        owned.machine.ddio.write(1, WayMask(0x700))
+
+    def assert_as_found(self):
+        super().assert_as_found()
+        self.assertEqual({0}, set(self.memory.values.values()))
+        self.assertEqual([0, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+
+    def test_a_class_of_devices_and_back(self):
+        """Tenants have one class less; the host ends as found."""
+        owned = self.owned()
+        domain = owned.machine.allocator.domains()[0]
+        self.assertEqual((self.tree.closids - 1, 0x600), (domain.classes, domain.ddio_found))
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
+            self.assertEqual(((), ()), (owned.owners(), owned.machine.inspect()))
+            many = (ClassMask(f"{n}", (), WayMask(0x3)) for n in range(domain.classes - 1))
+            owned.machine.allocator.apply(0, tuple(many))
+            self.memory.values[BASE + 0x100] = 0
+            (told,) = owned.machine.inspect()
+            self.assertEqual("iordt-tags-changed", told.code)
+        self.assert_as_found()
+
+    def test_the_group_goes_last(self):
+        """Its class is free for others only when no device has it: at the end, and by restore."""
+        removed, rmdir = [], self.tree.rmdir
+
+        def look(name):
+            if name == GROUP:
+                tags = {value & 0x7FFF for value in self.memory.values.values()}
+                removed.append(([self.msr.get(cpu, SWITCH) for cpu in (0, 2)], tags))
+            rmdir(name)
+
+        self.tree.rmdir = look
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
+        self.crash()
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assertEqual([([0, 0], {0})] * 2, removed)
+
+    def test_killed_at_each_write(self):
+        """After each moment at which an agent may end, restore puts everything back."""
+        for ended in range(99):
+            owned = self.owned()
+            owned.snapshot.protect()
+            self.left = ended
+            try:
+                self.change_all(owned)
+                done = True
+            except Killed:
+                done = False
+            self.left = None
+            self.assertEqual(0, self.run_it("restore")[0])
+            self.assert_as_found()
+            if done:
+                break
+        self.assertGreater(ended, 16)
+
+    def test_killed_while_it_restores(self):
+        """A restore that was ended is repeated, and leaves nothing."""
+        for ended in range(99):
+            self.crash()
+            self.left = ended
+            try:
+                self.run_it("restore")
+                done = True
+            except Killed:
+                done = False
+            self.left = None
+            if done:
+                break
+            self.assertEqual(0, self.run_it("restore")[0])
+            self.assert_as_found()
+        self.assertGreater(ended, 10)
+
+    def test_without_the_driver_of_cpuid(self):
+        """A restore needs the table and the registers alone."""
+        self.crash()
+        for cpu in range(4):
+            (self.roots.msr / f"{cpu}/cpuid").unlink()
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_memory_that_refuses(self):
+        """Devices leave the class all the same; the tags stay in the snapshot until they can be."""
+        self.crash()
+        self.memory.refuse = HardwareError("denied")
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertIn("ddio iordt: denied", err)
+        self.assertEqual([0, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+        self.memory.refuse = None
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_only_observing(self):
+        """An agent that writes no masks writes no register."""
+        with self.owned().held():
+            pass
+        self.assertEqual(([], []), (self.memory.writes, self.msr.writes))
+        self.assert_as_found()
+
+    def test_refused_at_the_start(self):
+        """Where devices cannot all be tagged the interface cannot be had; nothing is written."""
+        flags = irdt_tables.RMIDS
+        for table, code in (
+            (irdt_tables.unit(irdt_tables.link(0, 1, flags, BASE)), "iordt-channels-untagged"),
+            (
+                irdt_tables.unit(
+                    irdt_tables.link(0, 1, irdt_tables.CLASSES | irdt_tables.RMID_ENABLE, BASE)
+                ),
+                "iordt-enable-unknown",
+            ),
+        ):
+            self.roots.irdt.write_bytes(irdt_tables.table(table))
+            self.memory = FakeMemory(irdt.read(irdt_tables.table(table)))
+            with self.assertRaises(HardwareError) as caught:
+                self.owned()
+            self.assertIn(code, codes(caught.exception.message))
+        self.roots.irdt.unlink()
+        with self.assertRaises(HardwareError) as caught:
+            self.owned()
+        self.assertIn("iordt-no-table", codes(caught.exception.message))
