@@ -10,9 +10,9 @@ it were alone on the host. No counter shows the tenant alone, so a loss is three
   nothing better: its `least` is 0, too.
 * `likely`: by a rule. The tenant alone would fill the whole LLC, and misses fall with the square
   root of the size (A. Hartstein et al., "Cache miss behavior: is it sqrt(2)?", Computing Frontiers
-  2006). The rule says nothing about a tenant that hardly reuses lines: then `likely` is `least`,
-  or None if nothing better was seen. The rule is a mean over many programs. A working set that just
-  does not fit loses more, one that fits already loses nothing.
+  2006). The rule says nothing about a tenant that hardly reuses lines, which may be a stream or a
+  victim: then `likely` is None. The rule is a mean over many programs. A working set that just does
+  not fit loses more, one that fits already loses nothing.
 * `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
 
 The share of the LLC that a tenant fills is its occupancy where that is monitored. Elsewhere the
@@ -221,10 +221,8 @@ def _mask_of_newcomer(
 def _loss(rates: Rates, fill: Fill | None, least: float) -> Loss:
     stalled, most = (_stalled(rates, cycles) for cycles in (MISS_CYCLES, MISS_CYCLES_MOST))
     least = min(least, most)
-    if rates.miss_ratio > STREAMS or fill is None:
-        likely = least or None
-    else:
-        likely = max(least, stalled * (1.0 - math.sqrt(fill.share)))
+    known = fill is not None and rates.miss_ratio <= STREAMS
+    likely = max(least, stalled * (1.0 - math.sqrt(fill.share))) if fill and known else None
     return Loss(stalled, least, likely, most)
 
 

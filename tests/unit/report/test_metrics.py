@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is served to Prometheus: true, bounded, and whole whatever a tenant calls itself."""
 
+import collections
 import dataclasses
 import importlib.util
 import math
+import pathlib
 import socket
 import unittest
 import urllib.error
 import urllib.request
 
+import yaml
 from prometheus_client import exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
@@ -30,6 +33,7 @@ from iat_nova.store.records import Placement, Shadow, ShadowDomain
 from tests.said import raises
 from tests.unit import pages, stories
 
+ETC = pathlib.Path(__file__).parents[3] / "etc/iat-nova"
 SERVED = unittest.skipIf(
     importlib.util.find_spec("waitress") is None,
     "waitress is not installed: pip install -e '.[metrics]'",
@@ -382,6 +386,20 @@ class MetricsTest(unittest.TestCase):
             served = len(list(metric.read(seen.now)))
             self.assertLessEqual(served, most, metric.name)
             self.assertGreaterEqual(served, 1, metric.name)
+
+    def test_the_example_scrape_takes_the_largest_host(self) -> None:
+        """Beyond `sample_limit` Prometheus drops the whole scrape: a full host stays below."""
+        reference = pages.extension("metrics_reference")
+        each = collections.Counter()
+        for metric in metrics.METRICS:
+            each[reference.scope(metric)] += reference.series(metric)
+        sockets, pmd_threads = 2, 64
+        most = each["host"] + pmd_threads * each["PMD thread"] + sockets * each["cache domain"]
+        most += sockets * metric_values.TENANTS_MAX * each["tenant"]
+        scrape = yaml.safe_load((ETC / "prometheus-scrape.yaml").read_text())
+        (job,) = scrape["scrape_configs"]
+        self.assertLess(most, job["sample_limit"])
+        self.assertGreater(most, job["sample_limit"] / 2)
 
     def test_pmd_threads(self) -> None:
         """What each PMD thread did; what is not known of an idle one has no sample."""
