@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The choice of migrations: the fewest that lift critical guests above a threshold. Pure.
+
+What a move brings is estimated by the rule that the agents use for losses: misses fall with the
+square root of the cache's size. A guest that leaves frees the share of the LLC that it fills, and
+the others divide it in proportion. At its destination it takes what a newcomer finds there. Where
+an agent confines newcomers, its critical guests lose less than this.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from .hosts import Domain, Free, Guest, Host, Reading
+
+LEAST_WAYS = 1.0  # ways that a destination must offer a newcomer
+SLOWED = 0.5  # share of its speed that a guest loses while its memory is copied
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Limits:
+    """An audit's parameters.
+
+    `threshold`: the loss, a share of cycles, that critical guests may have. `most_moves`: of one
+    plan. `stay_s`: how long a guest is expected to stay where it is. `copied_mb_per_s`: speed of a
+    live migration.
+    """
+
+    threshold: float = 0.1
+    most_moves: int = 2
+    stay_s: float = 3600.0
+    copied_mb_per_s: float = 500.0
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Relief:
+    """A critical guest's loss before a plan and after it, as estimated."""
+
+    guest: str
+    before: float
+    after: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Move:
+    """A live migration with its reason: gain and cost in CPU seconds, and who is relieved."""
+
+    guest: Guest
+    source: str
+    destination: str
+    relieved: tuple[Relief, ...]
+    gain_cpu_s: float
+    cost_cpu_s: float
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Left:
+    """A cache domain with short guests for which nothing is proposed, and why (`words.LEFT`)."""
+
+    host: str
+    domain: int
+    code: str
+    short: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Choice:
+    """The moves, domains that stay as they are, and the number of short guests before and after."""
+
+    moves: tuple[Move, ...]
+    left: tuple[Left, ...]
+    short_before: int
+    short_after: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Taken:
+    """What earlier moves of the plan use at a destination."""
+
+    free: Free
+    kept: float = 1.0  # share of its part of the LLC that a resident keeps
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Site:
+    """A cache domain that is relieved: its critical guests with a known loss."""
+
+    host: Host
+    number: int
+    critical: Mapping[str, tuple[Guest, Reading]]
+
+    @property
+    def domain(self) -> Domain:
+        return self.host.domains[self.number]
+
+    def short(self, limits: Limits) -> list[str]:
+        """Return the guests that lose more than the threshold."""
+        return [one for one, (_, seen) in self.critical.items() if _over(seen.loss, limits)]
+
+    def excess(self, limits: Limits) -> float:
+        """Return by how much the short guests exceed the threshold, together."""
+        losses = (self.critical[one][1].loss or 0.0 for one in self.short(limits))
+        return sum(loss - limits.threshold for loss in losses)
+
+
+def choose(hosts: Sequence[Host], limits: Limits) -> Choice:
+    """Return the moves of one plan, the hosts with the largest losses first."""
+    sites = [site for host in hosts for site in _sites(host) if site.short(limits)]
+    sites.sort(key=lambda site: (-site.excess(limits), site.host.name, site.number))
+    moves: list[Move] = []
+    left: list[Left] = []
+    taken: dict[str, _Taken] = {}
+    gone: set[str] = set()
+    before, lifted = sum(len(site.short(limits)) for site in sites), 0
+    for site in sites:
+        short = tuple(site.critical[one][0].name for one in site.short(limits))
+        code = _refused(site)
+        found: tuple[Move, ...] = ()
+        if not code and len(moves) >= limits.most_moves:
+            code = "most-moves"
+        if not code:
+            search = _Search(hosts, limits, taken, gone)
+            found, code = search.relieve(site, limits.most_moves - len(moves))
+        if not found:
+            left.append(Left(site.host.name, site.number, code, short))
+            continue
+        moves += found
+        lifted += sum(one.after <= limits.threshold for one in found[-1].relieved)
+    return Choice(tuple(moves), tuple(left), before, before - lifted)
+
+
+def _sites(host: Host) -> Iterator[_Site]:
+    for number in host.domains:
+        critical = {
+            guest.uuid: (guest, guest.readings[number])
+            for guest in host.guests
+            if guest.critical and number in guest.readings
+        }
+        yield _Site(host, number, critical)
+
+
+def _refused(site: _Site) -> str:
+    """Return why a domain with short guests is not relieved, or nothing."""
+    if site.host.unusable is not None:
+        return site.host.unusable.value
+    if site.domain.exhausted is None:
+        return "not-said"
+    return "" if site.domain.exhausted else "not-exhausted"
+
+
+class _Search:
+    """Finds moves for one site; keeps in `taken` and `gone` what the plan has used so far."""
+
+    def __init__(
+        self,
+        hosts: Sequence[Host],
+        limits: Limits,
+        taken: dict[str, _Taken],
+        gone: set[str],
+    ) -> None:
+        self._hosts, self._limits = hosts, limits
+        self._taken, self._gone = taken, gone
+
+    def relieve(self, site: _Site, most: int) -> tuple[tuple[Move, ...], str]:
+        """Return the fewest moves that lift a short guest, or none and the reason.
+
+        Short guests move themselves only where no best-effort guests can relieve them.
+        """
+        code = "no-candidate"
+        for critical in (False, True):
+            candidates = _candidates(site, self._limits, self._gone, critical=critical)
+            moves, why = self._tried(site, candidates, most)
+            if moves:
+                for move in moves:
+                    (there,) = (one for one in self._hosts if one.name == move.destination)
+                    self._taken[there.name] = self._after(there, move.guest, self._taken)
+                    self._gone.add(move.guest.uuid)
+                return moves, ""
+            code = why if candidates and code == "no-candidate" else code
+        return (), code
+
+    def _tried(
+        self, site: _Site, candidates: Iterable[Guest], most: int
+    ) -> tuple[tuple[Move, ...], str]:
+        short = site.short(self._limits)
+        chosen: list[tuple[Guest, Host]] = []
+        taken, code = dict(self._taken), "not-enough"
+        for guest in candidates:
+            if len(chosen) == most or not self._still_short(site, short, chosen):
+                break
+            destination = self._destination(site, guest, taken)
+            if destination is None:
+                code = "no-destination"
+                continue
+            chosen.append((guest, destination))
+            taken[destination.name] = self._after(destination, guest, taken)
+        moves = tuple(self._moves(site, short, self._needed(site, short, chosen)))
+        if moves and sum(one.gain_cpu_s - one.cost_cpu_s for one in moves) <= 0:
+            return (), "cost"
+        return moves, code
+
+    def _needed(
+        self, site: _Site, short: Sequence[str], chosen: list[tuple[Guest, Host]]
+    ) -> list[tuple[Guest, Host]]:
+        """Return the moves without those that lift no further guest."""
+        best = self._still_short(site, short, chosen)
+        if len(best) == len(short):
+            return []
+        for pair in reversed(chosen):
+            fewer = [one for one in chosen if one is not pair]
+            if len(self._still_short(site, short, fewer)) == len(best):
+                chosen = fewer
+        return chosen
+
+    def _still_short(
+        self, site: _Site, short: Iterable[str], chosen: Sequence[tuple[Guest, Host]]
+    ) -> list[str]:
+        return [
+            one for one in short if self._loss_after(site, one, chosen) > self._limits.threshold
+        ]
+
+    def _loss_after(self, site: _Site, guest: str, chosen: Sequence[tuple[Guest, Host]]) -> float:
+        """Return a critical guest's estimated loss after the moves, wherever it is then."""
+        _, seen = site.critical[guest]
+        for moved, destination in chosen:
+            if moved.uuid == guest:
+                return _arrived(seen, _finds(destination, critical=True))
+        freed = sum(moved.readings[site.number].fills for moved, _ in chosen)
+        saved = seen.stalled * (1.0 - math.sqrt(max(0.0, 1.0 - freed)))
+        return max(0.0, (seen.loss or 0.0) - saved)
+
+    def _destination(self, site: _Site, guest: Guest, taken: Mapping[str, _Taken]) -> Host | None:
+        """Return the host with the most room for a guest, or None."""
+        fit = [host for host in self._hosts if self._fits(site, guest, host, taken)]
+        room = {
+            host.name: _finds(host, critical=guest.critical) * _kept(host, taken) for host in fit
+        }
+        return min(fit, key=lambda host: (-room[host.name], host.name), default=None)
+
+    def _fits(self, site: _Site, guest: Guest, host: Host, taken: Mapping[str, _Taken]) -> bool:
+        if host is site.host or host.unusable is not None or host.groups != site.host.groups:
+            return False
+        finds = _finds(host, critical=guest.critical)
+        ways = min((one.ways for one in host.domains.values()), default=0)
+        if finds * ways * _kept(host, taken) < LEAST_WAYS:
+            return False
+        free = taken[host.name].free if host.name in taken else host.free
+        if not free.fits(guest):
+            return False
+        if guest.critical:
+            seen = guest.readings[site.number]
+            if _arrived(seen, finds * _kept(host, taken)) > self._limits.threshold:
+                return False
+        kept = _kept(host, taken) * (1.0 - finds)
+        return all(_crowded(seen, kept) <= self._limits.threshold for _, seen in _residents(host))
+
+    def _after(self, host: Host, guest: Guest, taken: Mapping[str, _Taken]) -> _Taken:
+        before = taken.get(host.name, _Taken(host.free))
+        finds = _finds(host, critical=guest.critical)
+        return _Taken(before.free.without(guest), before.kept * (1.0 - finds))
+
+    def _moves(
+        self, site: _Site, short: Sequence[str], chosen: Sequence[tuple[Guest, Host]]
+    ) -> Iterator[Move]:
+        """Yield the moves in order, each with what it adds to the relief before it."""
+        for number, (guest, destination) in enumerate(chosen, 1):
+            relieved, gain = [], 0.0
+            for one in short:
+                victim, seen = site.critical[one]
+                before = self._loss_after(site, one, chosen[: number - 1])
+                after = self._loss_after(site, one, chosen[:number])
+                relieved.append(Relief(victim.name, seen.loss or 0.0, after))
+                gain += (before - after) * victim.vcpus * self._limits.stay_s
+            finds = _finds(destination, critical=guest.critical)
+            for resident, seen in _residents(destination):
+                harm = _crowded(seen, 1.0 - finds) - _known(seen)
+                gain -= harm * resident.vcpus * self._limits.stay_s
+            copied_s = guest.memory_mb / self._limits.copied_mb_per_s
+            cost = copied_s * SLOWED * guest.vcpus
+            source = site.host.name
+            yield Move(guest, source, destination.name, tuple(relieved), gain, cost)
+
+
+def _candidates(site: _Site, limits: Limits, gone: set[str], *, critical: bool) -> list[Guest]:
+    """Return the guests that may leave, those that fill the most first; critical ones if short."""
+    movable = [
+        guest
+        for guest in site.host.guests
+        if guest.critical is critical
+        and guest.fixed is None
+        and guest.uuid not in gone
+        and site.number in guest.readings
+        and (not critical or _over(guest.readings[site.number].loss, limits))
+    ]
+    fills = {guest.uuid: guest.readings[site.number].fills for guest in movable}
+    return sorted(movable, key=lambda one: (-fills[one.uuid], one.memory_mb, one.uuid))
+
+
+def _residents(host: Host) -> Iterator[tuple[Guest, Reading]]:
+    for guest in host.guests:
+        if guest.critical:
+            for seen in guest.readings.values():
+                yield guest, seen
+
+
+def _finds(host: Host, *, critical: bool) -> float:
+    """Return the share of the LLC that a newcomer finds in the host's worst cache domain."""
+    return min((one.finds.get(critical, 0.0) for one in host.domains.values()), default=0.0)
+
+
+def _kept(host: Host, taken: Mapping[str, _Taken]) -> float:
+    return taken[host.name].kept if host.name in taken else 1.0
+
+
+def _known(seen: Reading) -> float:
+    """Return a resident's loss; if not known, all its stalls, so that no harm is overlooked."""
+    return seen.stalled if seen.loss is None else seen.loss
+
+
+def _crowded(seen: Reading, kept: float) -> float:
+    """Return a resident's loss when it keeps only a part of its share of the LLC."""
+    return _known(seen) + seen.stalled * (1.0 / math.sqrt(kept) - 1.0) if kept > 0 else 1.0
+
+
+def _arrived(seen: Reading, finds: float) -> float:
+    """Return a critical guest's loss on a host where it finds a share of the LLC."""
+    if finds <= 0:
+        return 1.0
+    alone = seen.stalled * math.sqrt(seen.fills)
+    return max(0.0, seen.stalled * math.sqrt(seen.fills / finds) - alone)
+
+
+def _over(loss: float | None, limits: Limits) -> bool:
+    return loss is not None and loss > limits.threshold

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts and guests as the choice of migrations sees them: Nova's view and the agents' numbers."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+from collections.abc import Mapping
+
+
+class Fixed(enum.StrEnum):
+    """Why a guest cannot be moved."""
+
+    RESOURCES = "resources"  # has devices or resources that Watcher does not count
+    EXCLUDED = "excluded"  # outside the audit's scope, or tagged optimize=false
+    INACTIVE = "inactive"  # does not run, or is locked
+    MIXED = "mixed"  # has dedicated and shared vCPUs: free CPUs cannot be counted
+
+
+class Unusable(enum.StrEnum):
+    """Why a host is neither relieved nor a destination."""
+
+    NO_AGENT = "no-agent"  # no metrics of iat-nova
+    STALE = "stale"  # the agent's last iteration is too old
+    OBSERVING = "observing"  # the agent writes no masks
+    DOWN = "down"  # nova-compute is down or disabled
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Reading:
+    """A guest in one cache domain, as its agent sees it; shares of 1, over the audit's period.
+
+    `stalled`: cycles stalled by LLC misses. `loss`: cycles that other tenants cost the guest; None
+    if not known, or not for the whole period. `fills`: the share of the LLC that the guest fills.
+    """
+
+    stalled: float
+    fills: float
+    loss: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Free:
+    """What Nova may still give away on a host. `pcpus`: dedicated CPUs."""
+
+    vcpus: float
+    pcpus: float
+    memory_mb: float
+    disk_gb: float
+
+    def without(self, guest: Guest) -> Free:
+        """Return what is left after a guest has come."""
+        shared = 0 if guest.pinned else guest.vcpus
+        return Free(
+            self.vcpus - shared,
+            self.pcpus - (guest.vcpus - shared),
+            self.memory_mb - guest.memory_mb,
+            self.disk_gb - guest.disk_gb,
+        )
+
+    def fits(self, guest: Guest) -> bool:
+        """Return whether there is enough for a guest; its kind of CPUs counts alone."""
+        cpus = self.pcpus if guest.pinned else self.vcpus
+        memory, disk = self.memory_mb >= guest.memory_mb, self.disk_gb >= guest.disk_gb
+        return cpus >= guest.vcpus and memory and disk
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Guest:
+    """A guest. `fixed`: why it cannot be moved, or None. `readings`: by cache domain."""
+
+    uuid: str
+    name: str
+    vcpus: int
+    memory_mb: int
+    disk_gb: int
+    critical: bool
+    pinned: bool = False
+    fixed: Fixed | None = None
+    readings: Mapping[int, Reading] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Domain:
+    """A cache domain of a host.
+
+    `exhausted`: whether the agent has no layout left to try, None if it does not say. `finds`: the
+    share of the LLC that a newcomer would find, by whether it is critical.
+    """
+
+    exhausted: bool | None = None
+    ways: int = 0
+    finds: Mapping[bool, float] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Host:
+    """A compute host. `groups`: its aggregates, and its availability zone among them."""
+
+    name: str
+    guests: tuple[Guest, ...]
+    free: Free
+    groups: frozenset[str] = frozenset()
+    domains: Mapping[int, Domain] = dataclasses.field(default_factory=dict)
+    unusable: Unusable | None = None
