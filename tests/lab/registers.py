@@ -10,15 +10,17 @@ import struct
 
 SOCKETS, CLASSES, SLICES, ROOTS = 16, 16, 18, 8
 LINE, RMID_UNIT = 64, 65536  # bytes: of an inbound line, of a monitoring count
-_BYTES = (4096 + SOCKETS * 4096) * 8
+_IORDT, _IORDT_BYTES = (4096 + SOCKETS * 4096) * 8, 4 * 4096
+_BYTES = _IORDT + _IORDT_BYTES
 _CPU, _CPU_WORDS = 128, 16
 _FABRIC, _FABRIC_WORDS = 2304, 64
 _SOCKET, _SOCKET_WORDS = 4096, 4096
-_DDIO, _WRITES, _QOS_CFG, _EXT_CFG, _CBM, _MBA, _L3, _CHA, _CHA_WORDS = (
+_DDIO, _WRITES, _QOS_CFG, _EXT_CFG, _IO_QOS_CFG, _CBM, _MBA, _L3, _CHA, _CHA_WORDS = (
     16,
     17,
     18,
     19,
+    20,
     32,
     64,
     96,
@@ -56,6 +58,19 @@ class Registers:
         """Return the mask of devices, that of the highest class; None while io_alloc is off."""
         on = self._get(_at(socket, _EXT_CFG)) & 2
         return self.cbm(CLASSES - 1, socket) if on else None
+
+    def io_rdt(self, socket=0):
+        """Return whether (classes, monitoring ids) of devices are on: L3_IO_QOS_CFG, 0xC83."""
+        word = self._get(_at(socket, _IO_QOS_CFG))
+        return bool(word & 1), bool(word & 2)
+
+    def channel(self, offset, size):
+        """Return a register of I/O RDT of `size` bytes, `offset` bytes into the lab's memory."""
+        return int.from_bytes(os.pread(self._fd, size, _IORDT + offset), "little")
+
+    def set_channel(self, offset, size, value):
+        """Write a register of I/O RDT, as `channel` reads it."""
+        os.pwrite(self._fd, value.to_bytes(size, "little"), _IORDT + offset)
 
     def mba(self, number, socket=0):
         """Return the word of a class that limits memory bandwidth."""
