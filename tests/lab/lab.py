@@ -264,6 +264,14 @@ class GuestCase(unittest.TestCase):
                 f"tools/rdt-lab/build, and set {VARIABLE}"
             )
 
+    def needs_pqos(self):
+        """Skip a test where a pqos that knows I/O RDT cannot be fetched."""
+        done = subprocess.run(
+            [find() / "rdt-lab", "--pqos"], capture_output=True, text=True, check=False
+        )
+        if done.returncode:
+            self.skipTest(f"no pqos that knows I/O RDT: {done.stderr.strip()}")
+
     def guest(self, *modules, least, **options):
         """All tests of a guest passed, and there were at least so many of them."""
         outcomes = run(modules, **options)

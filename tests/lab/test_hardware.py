@@ -27,6 +27,16 @@ class TwoSockets(GuestCase):
         self.guest(*MODULES, least=100, sockets=2)
 
 
+class DeviceClasses(GuestCase):
+    """Intel I/O RDT over two cache domains: the lab itself, before anything relies on it."""
+
+    def test_pqos(self):
+        """A pqos that knows I/O RDT finds devices, sets tags and reads tags."""
+        self.needs("iordt")
+        self.needs_pqos()
+        self.guest("iordt", least=4, options=("--iordt",), sockets=2)
+
+
 class NewKernel(GuestCase):
     """A later kernel than Debian 12's, and root ports, which it does not mind."""
 
