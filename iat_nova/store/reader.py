@@ -15,7 +15,7 @@ from typing import Any, Self, TypeVar
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import Message, verbatim
 from iat_nova.store import database as db
-from iat_nova.store import records
+from iat_nova.store import packing, records
 from iat_nova.store.records import Event, Inventory, Iteration, RecordError, SettingsInForce, Status
 
 _ITERATION = (
@@ -371,7 +371,7 @@ class HistoryReader:
             if not isinstance(wall_s, float) or not 0 <= wall_s <= LAST_S:
                 raise RecordError("a stored iteration is damaged (its time is none)")
             base_seen, base_state = self._base(base)
-            iteration = records.unpack_iteration(
+            iteration = packing.unpack_iteration(
                 records.expand(seen, base_seen),
                 None if state is None else records.expand(state, base_state),
                 wall_s=wall_s,

@@ -33,7 +33,7 @@ from collections.abc import Callable, Mapping
 from iat_nova.common.clock import Clock
 from iat_nova.model import DomainInventory, Facts, Message, message
 from iat_nova.store import database as db
-from iat_nova.store import records
+from iat_nova.store import packing, records
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event, Inventory, Iteration, SettingsInForce, Status
 from iat_nova.store.retention import Bounds, Retention
@@ -436,7 +436,7 @@ class _Writer:
         follows = iteration.follows and last is not None and last.number == number - 1
         minute = iteration.wall_s // MINUTE_S
         kept = iteration.eventful or not follows or last is None or last.minute != minute
-        packed = records.pack_iteration(iteration, whole=kept)
+        packed = packing.pack_iteration(iteration, whole=kept)
         for said, error in packed.lost.items():
             if said not in self._unstorable:
                 self._unstorable.add(said)
@@ -534,7 +534,7 @@ class _Writer:
         return now_s
 
 
-def _outdated(last: _Last, inventory: int, packed: records.Packed) -> bool:
+def _outdated(last: _Last, inventory: int, packed: packing.Packed) -> bool:
     """Tell whether a cache domain's iterations should get a newer dictionary."""
     if packed.state is None:  # only an iteration with its state can be the dictionary
         return False
@@ -543,7 +543,7 @@ def _outdated(last: _Last, inventory: int, packed: records.Packed) -> bool:
 
 
 def _insert_base(
-    connection: sqlite3.Connection, inventory: int, packed: records.Packed
+    connection: sqlite3.Connection, inventory: int, packed: packing.Packed
 ) -> _Dictionary:
     """Store an iteration's text as dictionary for itself and the next iterations."""
     assert packed.seen is not None

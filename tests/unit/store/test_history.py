@@ -20,7 +20,7 @@ from iat_nova.model import Decision, DomainInventory, Rates, WayMask, message, v
 from iat_nova.report import view
 from iat_nova.report.log import LogLanguage
 from iat_nova.store import database as history_db
-from iat_nova.store import records, retention
+from iat_nova.store import packing, records, retention
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event
 from iat_nova.store.writer import History, _Writer
@@ -177,9 +177,9 @@ class TestWhatIsKept(HistoryCase):
 
     def test_foreign_state(self):
         """A plug-in's state of another form does not keep the iteration from being read."""
-        packed = records.pack_iteration(stories.quiet(1, 0.0), whole=True)
+        packed = packing.pack_iteration(stories.quiet(1, 0.0), whole=True)
         state = records.text({"q_table": [1, 2]})
-        back = records.unpack_iteration(packed.seen, state, wall_s=0.0, domain=0, inventory_id=1)
+        back = packing.unpack_iteration(packed.seen, state, wall_s=0.0, domain=0, inventory_id=1)
         self.assertEqual({"q_table": [1, 2]}, back.state)
 
     def test_rates_come_back_bit_by_bit(self):
@@ -195,11 +195,11 @@ class TestWhatIsKept(HistoryCase):
                 ddio_misses_per_s=None,
                 memory_bytes_per_s=0.1,
             )
-            packed = records.pack_iteration(dataclasses.replace(told, sample=sample), whole=False)
-            back = records.unpack_iteration(packed.seen, None, wall_s=0.0, domain=0, inventory_id=1)
+            packed = packing.pack_iteration(dataclasses.replace(told, sample=sample), whole=False)
+            back = packing.unpack_iteration(packed.seen, None, wall_s=0.0, domain=0, inventory_id=1)
             self.assertEqual(sample, back.sample)
         self.assertEqual(
-            [2007847041, 3, 1e6 / 3, 0, None, 7, 4096], records._listed(counted, 1.0000372)
+            [2007847041, 3, 1e6 / 3, 0, None, 7, 4096], packing._listed(counted, 1.0000372)
         )
 
     def test_before_bandwidth_was_limited(self):

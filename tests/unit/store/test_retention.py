@@ -8,7 +8,7 @@ import sqlite3
 
 from iat_nova.model import Decision, DomainInventory, Parameters, Rates, Sample, message, verbatim
 from iat_nova.model.ways import WayMask
-from iat_nova.store import records, retention
+from iat_nova.store import packing, records, retention
 from iat_nova.store.database import SCHEMA
 from iat_nova.store.replay import Replay, ReplayError, with_sentences_of
 from iat_nova.strategies import registry
@@ -175,7 +175,7 @@ class TestReplay(Story):
             )
             return dataclasses.replace(made, why=why, steps=tuple(steps))
 
-        self.enterContext(mock.patch.object(records, "structure", as_sentences))
+        self.enterContext(mock.patch.object(packing, "structure", as_sentences))
         told = [one for one in reader.between(0.0, 1e12, 0) if one.iteration.decision.why]
         self.assertTrue(told)
         for one in told:
