@@ -5,6 +5,8 @@ import runpy
 import unittest
 from pathlib import Path
 
+from iat_nova.hardware.ddio import irdt
+
 ENCODER = runpy.run_path(
     str(Path(__file__).resolve().parents[2] / "tools/rdt-lab/irdt.py"), run_name="irdt"
 )
@@ -13,7 +15,7 @@ ENCODER = runpy.run_path(
 BY_HAND = bytes.fromhex(
     """
     49524454 72010000 01 00 5244544c4142 5244544c41422020 01000000 524c4142 01000000
-    0300 0300 0000000000000000
+    0300 0200 0000000000000000
 
     00 000000 a5000000 0000 000000
     0000 1800 01 0041 00  00 8000000000000000 00000000000000
@@ -43,6 +45,24 @@ class Irdt(unittest.TestCase):
         table = ENCODER["table"](ENCODER["UNITS"])
         self.assertEqual(BY_HAND.hex(" ", 8), (table[:9] + b"\0" + table[10:]).hex(" ", 8))
         self.assertEqual(0, sum(table) % 256)
+
+    def test_read(self):
+        """The project's reader finds devices, channels and enable bits in the encoder's table."""
+        found = irdt.read(ENCODER["table"](ENCODER["UNITS"]))
+        self.assertEqual(
+            [
+                ("0000:41:00.0", ["0.0.0"]),
+                ("0000:41:00.1", ["0.0.1"]),
+                ("0000:42:00.0", ["0.1.0", "0.1.1"]),
+                ("0000:81:00.0", ["1.0.0", "1.1.0"]),
+                ("0000:80:01.0", ["1.0.0"]),
+            ],
+            [(device.address, [*map(str, device.channels)]) for device in found.devices],
+        )
+        self.assertEqual(
+            [(4, False), (2, True), (4, True), (2, False)],
+            [(link.register_bytes, link.class_enable) for link in found.links],
+        )
 
     def test_registers_fit(self):
         """The registers of all links lie in the lab's memory, and none lies in another."""

@@ -17,7 +17,7 @@ RMIDS, CLOSES = 1 << 1, 1 << 2  # channels take an RMID, a CLOS
 TWO_BYTES = 1 << 3  # registers of 2 bytes, not of 4
 SEVERAL_CXL = 1 << 4  # several CXL devices behind the link
 RMID_ENABLE, CLOS_ENABLE = 1 << 5, 1 << 6  # the top bit of a register is its enable bit
-MONITORING, CONTROL = 1, 2  # protocol flags of the whole platform
+MONITORING, CONTROL = 1, 2  # protocol flags: some link of the platform takes RMIDs, CLOSes
 _UNIT, _DEVICE, _LINK = 0, 0, 1  # types of structures
 _CHANNELS = 8  # of a link at most
 
@@ -86,7 +86,7 @@ class Unit:
 
 def table(units):
     """Return the whole table of these units, with its checksum."""
-    body = struct.pack("<HH8x", MONITORING | CONTROL, MONITORING | CONTROL)
+    body = struct.pack("<HH8x", _protocols(units, PCIE), _protocols(units, CXL))
     body += b"".join(unit.encode() for unit in units)
     head = struct.pack(
         "<4sIBB6s8sI4sI", b"IRDT", 36 + len(body), 1, 0, b"RDTLAB", b"RDTLAB  ", 1, b"RLAB", 1
@@ -94,6 +94,13 @@ def table(units):
     whole = bytearray(head + body)
     whole[9] = -sum(whole) & 0xFF
     return bytes(whole)
+
+
+def _protocols(units, kind):
+    flags = 0
+    for link in (link for unit in units for link in unit.links if link.kind == kind):
+        flags |= (MONITORING if link.flags & RMIDS else 0) | (CONTROL if link.flags & CLOSES else 0)
+    return flags
 
 
 def _structure(kind, body):
