@@ -49,20 +49,15 @@ LEARNT = 8  # samples in a mean; a single sample's best is chance
 SHOWN_DIGITS = 3  # of a recorded loss
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Work:
-    """What a tenant does with its instructions: `references`, `misses` are per instruction."""
-
-    references: float
-    misses: float
-    ipc: float
+Work = tuple[float, float, float]
+"""LLC references and LLC misses per instruction, and instructions per cycle."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
 class Best:
-    """A tenant's mean `work` over the last samples, and the fastest mean under the same load.
+    """A tenant's mean work over the last samples, and the fastest mean under the same load.
 
-    `best` is None before `LEARNT` samples of one load.
+    Immutable by convention. `best` is None before `LEARNT` samples of one load.
     """
 
     work: Work
@@ -115,11 +110,11 @@ def shown(bests: Bests) -> dict[str, float]:
     losses = {}
     for tenant, one in bests.items():
         if one.best is not None:
-            slower = 1.0 - one.work.ipc / one.best.ipc
-            missed = (one.work.misses - one.best.misses) * MISS_CYCLES_MOST * one.work.ipc
-            if loss := round(min(slower, missed, MOST_STALLED), SHOWN_DIGITS):
-                losses[tenant] = loss
-    return {tenant: loss for tenant, loss in losses.items() if loss > 0}
+            (_, misses, ipc), (_, best_misses, best_ipc) = one.work, one.best
+            slower, missed = 1.0 - ipc / best_ipc, (misses - best_misses) * MISS_CYCLES_MOST * ipc
+            if slower > 0 and missed > 0:
+                losses[tenant] = round(min(slower, missed, MOST_STALLED), SHOWN_DIGITS)
+    return {tenant: loss for tenant, loss in losses.items() if loss}
 
 
 def losses(
@@ -232,34 +227,28 @@ def _stalled(rates: Rates, miss_cycles: float) -> float:
 
 def _further(known: Best | None, rates: Rates) -> Best:
     """Return what a tenant has shown with a further sample; another load begins anew."""
-    new = Work(
-        rates.references_per_s / rates.instructions_per_s,
-        rates.misses_per_s / rates.instructions_per_s,
-        rates.ipc,
+    instructions = rates.instructions_per_s
+    references, misses = rates.references_per_s / instructions, rates.misses_per_s / instructions
+    ipc = instructions / rates.cycles_per_s
+    if known is None or _other(known.work[0], references):
+        return Best((references, misses, ipc))
+    samples, best = min(known.samples + 1, LEARNT), known.best
+    old_references, old_misses, old_ipc = known.work
+    work = (
+        old_references + (references - old_references) / samples,
+        old_misses + (misses - old_misses) / samples,
+        old_ipc + (ipc - old_ipc) / samples,
     )
-    if known is None or _other(known.work, new):
-        return Best(new)
-    samples = min(known.samples + 1, LEARNT)
-    work, best = _mean(known.work, new, samples), known.best
-    if best is not None and _other(best, work):
+    if best is not None and _other(best[0], work[0]):
         best = None
-    if samples == LEARNT and (best is None or work.ipc > best.ipc):
+    if samples == LEARNT and (best is None or work[2] > best[2]):
         best = work
     return Best(work, samples, best)
 
 
-def _mean(before: Work, new: Work, samples: int) -> Work:
-    return Work(
-        before.references + (new.references - before.references) / samples,
-        before.misses + (new.misses - before.misses) / samples,
-        before.ipc + (new.ipc - before.ipc) / samples,
-    )
-
-
-def _other(was: Work, now: Work) -> bool:
-    """Return whether two readings are of different loads."""
-    most = max(was.references, now.references)
-    return abs(now.references - was.references) > OTHER_LOAD * most
+def _other(was: float, now: float) -> bool:
+    """Return whether two numbers of references per instruction are of different loads."""
+    return abs(now - was) > OTHER_LOAD * max(was, now)
 
 
 def _awake(tenant: Tenant, sample: Sample) -> Rates | None:
