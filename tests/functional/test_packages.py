@@ -117,6 +117,7 @@ class PackagesTest(unittest.TestCase):
         )
         where = {"environment": {"PYTHONPATH": str(self.host)}, "cwd": self.elsewhere}
         self.assertIn(str(self.host), run(self.bin / "python", "-P", "-c", every, **where))
+        self.assertFalse((self.host / "iat_nova/watcher").exists())  # a distribution of its own
         offered = self.on_a_host("main", "--help")
         self.assertIn("doctor", offered)
         self.assertNotIn("Could not load", offered)
@@ -134,13 +135,15 @@ class PackagesTest(unittest.TestCase):
         self.assertIn("[iat] hardware = emulated: no platform of this name is installed here", said)
 
 
-class PluginTest(unittest.TestCase):
-    """What Nova loads: a distribution of its own, in an environment that has nothing else."""
+class OwnDistribution(unittest.TestCase):
+    """A distribution of its own, in an environment that has nothing else."""
+
+    FOLDER = ""
 
     @classmethod
     def setUpClass(cls):
         folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT / "iat_nova/nova")
+        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT / cls.FOLDER)
         (cls.wheel,) = (folder / "dist").glob("*.whl")
         venv.create(folder / "venv", with_pip=False)
         cls.python = folder / "venv/bin/python"
@@ -149,6 +152,36 @@ class PluginTest(unittest.TestCase):
     def asked(self, code):
         """Run Python where the plugin alone is installed; return what it prints."""
         return run(self.python, "-P", "-c", code, cwd=self.wheel.parent)
+
+
+class WatcherPluginTest(OwnDistribution):
+    """What Watcher loads."""
+
+    FOLDER = "iat_nova/watcher"
+
+    def test_it_lacks_nothing_but_watcher(self):
+        """No file of it is one of the agent's distribution, and the choice needs nothing else."""
+        names = {name for name in zipfile.ZipFile(self.wheel).namelist() if "dist-info" not in name}
+        modules = {path.name for path in (ROOT / self.FOLDER).glob("*.py")}
+        self.assertEqual({f"iat_nova_watcher/{name}" for name in modules}, names)
+        code = (
+            "import importlib.metadata as m\n"
+            "for one in m.distribution('iat-nova-watcher').entry_points:\n"
+            "    try: one.load()\n"
+            "    except ModuleNotFoundError as error: print(one.group, one.name, error.name)\n"
+            "import iat_nova_watcher.choice, iat_nova_watcher.readings, iat_nova_watcher.words"
+        )
+        self.assertEqual(
+            "watcher_goals iat_cache_pressure watcher\n"
+            "watcher_strategies iat_cache_pressure requests\n",
+            self.asked(code),
+        )
+
+
+class PluginTest(OwnDistribution):
+    """What Nova loads."""
+
+    FOLDER = "iat_nova/nova"
 
     def test_it_has_what_nova_loads_and_nothing_of_the_agent(self):
         """No file of it is one of the agent's distribution, and it asks for oslo alone."""
