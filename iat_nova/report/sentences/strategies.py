@@ -48,14 +48,13 @@ SENTENCES: Mapping[str, str] = {
     "would-lose": "{tenant:name} lost {loss:share1} of its speed, more than {limit:share}",
     "gained-too-little": "{cause:also} in {samples} samples, kept above {limit:gain1}",
     "trial-goes-on": "{move:also}: {cause:also} after sample {number} of {samples}; kept at once "
-    "above {kept_above:gain1}, undone at once below {undone_below:gain1}",
+    "above {kept_above:gain1}, undone at once without a gain",
     # at rest in pollute-buffer
     "another-load": "{tenant:name}: another load",
     "fell-asleep": "{tenant:name} fell asleep: its load changed by {change:share}",
     "measuring-anew": "{cause:also}: measuring anew",
     "misses-changed": "{tenant:name}: LLC misses {before:rate} -> {after:rate} ({change:share})",
     "no-trials": "{cause:also} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s",
-    "nothing-tried-for-long": "nothing was tried for long",
     "references-changed": "{tenant:name}: LLC references {before:rate} -> {after:rate} "
     "({change:share})",
     "speed-changed": "{tenant:name}: speed {before:.2f} -> {after:.2f} ({change:share})",
@@ -79,15 +78,17 @@ SENTENCES: Mapping[str, str] = {
     "classes-lacking": "{move:also}: needs more than {classes} classes of service",
     "failed-before": "{move:also}: undone before ({cause:also}), not tried again for "
     "{wait_s:.0f} s",
-    "failed-in-search": "{move:also}: undone in this search ({cause:also})",
+    "failed-in-search": "{move:also}: undone under this load ({cause:also})",
     "guarantees-in-the-way": "{move:also}: leaves too few guaranteed ways",
     "moved-often": "masks moved {times} times in the last minute, {most} are allowed",
     "no-gain": "no gain",
     "no-move": "no move is possible",
     "nothing-measured": "nothing was measured",
     "nothing-to-try": "nothing more to try: {causes:also}",
+    "waits": "{failures} trials in a row failed: no trial for another {wait_s:.0f} s",
     "replaced-before": "{move:also}: replaced by a move that was kept, not tried again for "
     "{wait_s:.0f} s",
+    "replaced-in-search": "{move:also}: replaced under this load by a move that was kept",
     "too-little": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1}",
     "too-little-again": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1} "
     "after {failures} failures of its kind",
@@ -104,7 +105,7 @@ SENTENCES: Mapping[str, str] = {
     "threshold-smaller-buffer": "in a buffer of one way no tenant may lose {share:share}, by "
     "lending {lent:share}",
     "threshold-tried": "tried after {samples} samples, after one where {gain:gain0} may be gained",
-    "threshold-undone-at-once": "undone at once at {gain:gain1}",
+    "threshold-undone-at-once": "undone at once without a gain",
     # why iat leaves the ways as they are
     "ddio-high-unchanged": "DDIO misses {misses_per_s:rate} (high above {low_per_s:rate}), "
     "unchanged",

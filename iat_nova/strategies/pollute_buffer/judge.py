@@ -13,7 +13,9 @@ MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, tw
 ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
 OTHER_LOAD = 0.25  # relative change of references per instruction; above, the load is another
-MATTERS = 0.005  # share of cycles stalled by misses; below, misses and references do not matter
+ENOUGH = 2  # samples of a baseline, and deviating samples in a row that show another load
+PAYS = 0.006  # promise for a trial, and mean gain to keep a move; smaller stalls do not count
+OBVIOUS = 0.03  # mean gain, and promise, for which a single sample is enough
 
 
 @dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
@@ -179,7 +181,7 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
         if was is None or now is None:
             yield tenant.id
             continue
-        matters = max(was.stalled, now.stalled) > MATTERS
+        matters = max(was.stalled, now.stalled) > PAYS
         first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
         if matters and abs(second - first) > OTHER_LOAD * max(first, second):
             yield tenant.id

@@ -16,13 +16,13 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.layout.open_ways import open_ways
+from iat_nova.strategies.pollute_buffer import judge, room
 from iat_nova.strategies.pollute_buffer import plan as plans
-from iat_nova.strategies.pollute_buffer import room
-from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
+from iat_nova.strategies.pollute_buffer.plan import Limit, Move, Plan
+from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
+from iat_nova.strategies.pollute_buffer.trial import SUFFERS
 from iat_nova.strategies.pollute_buffer.view import View
 
-WORTH = 0.006  # promise that a trial must exceed; less is indistinguishable from chance
-SPARED = 0.05  # share of a tenant's cycles; if LLC hits save more, DDIO stays on at its port
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 
 
@@ -31,7 +31,7 @@ Promise = tuple[float, Move]
 
 
 def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[Promise]:
-    """Return the moves from a plan, the most promising first, those below `WORTH` included.
+    """Return the moves from a plan, the most promising first, those below `PAYS` included.
 
     `without`: names of `FAMILIES` to leave out.
     """
@@ -74,7 +74,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         clear = dataclasses.replace(plan, clear=True)
         expected = view.relief(critical - view.readers, view.inbound_above(plan))
         yield expected, Move("layout", clear, message("keep-clear"))
-    else:
+    elif view.settled:
         everything = open_ways(view.inventory.domain).count
         topmost = plan.on_ddio and plan.confined
         dirty = max(plan.ddio, plan.buffer if topmost else 0)
@@ -123,14 +123,14 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
         if tenant.id in plan.confined:
             expected = stake - (at_stake * misses / everything if everything else 0.0)
             expected += view.lacks.get(tenant.id, 0.0)
-            if view.settled and expected > WORTH:  # otherwise a confinement may have just paid
+            if view.settled and expected > judge.PAYS:  # otherwise a confinement may have just paid
                 yield (
                     expected,
                     Move(tenant.id, plan.without(alone), message("release", tenant=tenant.id)),
                 )
         elif _may_be_confined(view, plan, tenant):
             expected = (at_stake - stake) * misses / fills if fills else 0.0
-            if expected > WORTH:
+            if expected > judge.PAYS:
                 changed = dataclasses.replace(plan, confined=plan.confined | alone)
                 code = "confine-to-own" if tenant.id in plan.owners else "confine"
                 yield expected, Move(tenant.id, changed, message(code, tenant=tenant.id))
@@ -152,8 +152,8 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
         return
     shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
     within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)
-    for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - 1):
-        if max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
+    for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - view.settled):
+        if ways != plan.buffer and max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
             rest = shared - plan.buffer, shared - ways
             expected = within * max(0.0, _saved(plan.buffer, ways)) + outside * max(
                 0.0, _saved(*rest)
@@ -194,7 +194,7 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
         back = dataclasses.replace(_ddio_move(plan, 0), what=message("ddio-any-way"))
         yield view.stake(readers), back
     less = max(plan.ddio - 2, numbers.ddio_ways_min)
-    if less < plan.ddio:
+    if less < plan.ddio and view.settled:
         rest = _saved(ways - plan.ddio, ways - less)
         yield view.stake(view.ids - readers) * rest, _ddio_move(plan, less)
 
@@ -225,7 +225,7 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
         elif (
             owners
             and view.inbound > view.parameters.threshold_miss_low_per_s
-            and all(view.hits_save(one) < SPARED for one in owners)
+            and all(view.hits_save(one) < SUFFERS for one in owners)
         ):
             changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
             what = message("port-dca-off", port=port.address)

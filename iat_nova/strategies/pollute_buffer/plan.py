@@ -20,9 +20,7 @@ from iat_nova.model import (
 )
 from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.pollute_buffer import room
-from iat_nova.strategies.pollute_buffer.room import Own
-
-BUFFER_WAYS = 2  # ways of the buffer at first, and the step by which it grows
+from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS, Own
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

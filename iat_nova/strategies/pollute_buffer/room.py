@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from iat_nova.model import CacheDomain, DomainInventory, Priority, Tenant, TenantKind, WayMask
 from iat_nova.strategies.layout.open_ways import open_ways
 
-SHARED_LEAST = 2  # shared ways besides DDIO's that always remain
+BUFFER_WAYS = 2  # ways: least buffer at first, step of its growth, least shared ways besides DDIO's
 CLASSES_SHARED = 2  # classes of service for the shared ways and the pollute buffer
 
 
@@ -64,7 +64,7 @@ def _free(domain: CacheDomain, ddio: int) -> int:
 
 def shared_least(domain: CacheDomain) -> int:
     """Return the number of shared ways besides DDIO's that always remain."""
-    return max(SHARED_LEAST, domain.min_ways)
+    return max(BUFFER_WAYS, domain.min_ways)
 
 
 def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:

@@ -6,14 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from iat_nova.model import DomainInventory, Message, Parameters, message
-from iat_nova.strategies.pollute_buffer import floors, moves
+from iat_nova.strategies.pollute_buffer import floors, judge, moves
 from iat_nova.strategies.pollute_buffer import plan as plans
+from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, State
 from iat_nova.strategies.pollute_buffer.view import View
 
-FIRST_LOOKS = 2  # samples under the present plan before the first trial
-OBVIOUS = 0.05  # promise at which a single sample before the trial is enough
 REASONS = 3  # moves that the reasons for the search's end name
 _MINUTE_S = 60.0
 
@@ -22,67 +21,76 @@ _Judged = tuple[moves.Promise, Message | None]
 
 
 def next_move(
-    state: State,
-    inventory: DomainInventory,
-    parameters: Parameters,
-    without: Set[str] = frozenset(),
+    state: State, now: Now, parameters: Parameters, without: Set[str] = frozenset()
 ) -> moves.Promise | None:
     """Return the next move worth a trial with the expected gain (0.02 is 2 %), or None.
 
-    None ends the search. A kind of move that failed must promise twice as much after each failure,
-    as a promise is a bound and not what such a move brought. `without`: families of moves to leave
-    out.
+    A kind of move that failed must promise twice as much after each failure, as a promise is a
+    bound and not what such a move brought. `without`: families of moves to leave out.
     """
-    if state.base is None or _too_often(state, parameters):
+    if _too_often(state, parameters) or waits(state, now.at_s, parameters):
         return None
-    judged = _judged(state, inventory, parameters, without)
+    judged = _judged(state, now, parameters, without)
     return next((promise for promise, against in judged if against is None), None)
 
 
 def why_none(
-    state: State,
-    inventory: DomainInventory,
-    parameters: Parameters,
-    without: Set[str] = frozenset(),
+    state: State, now: Now, parameters: Parameters, without: Set[str] = frozenset()
 ) -> tuple[Message, ...]:
     """Return why `next_move` has no move: the reasons against the most promising moves."""
-    if state.base is None:
-        return (message("nothing-measured"),)
     if _too_often(state, parameters):
         most = parameters.mask_changes_per_minute
         return (message("moved-often", times=len(state.changes_at_s), most=most),)
-    judged = _judged(state, inventory, parameters, without)
+    if waiting := waits(state, now.at_s, parameters):
+        return (waiting,)
+    judged = _judged(state, now, parameters, without)
     first = zip(range(REASONS), judged, strict=False)
     against = tuple(one for _, (_, one) in first if one is not None)
     return against or (message("no-move"),)
+
+
+def failures(state: State, at_s: float) -> list[Failure]:
+    """Return the failures under the present load, and earlier failures that are still barred."""
+    since_s = state.load_since_s
+    return [one for one in state.failures if one.at_s >= since_s or one.until_s > at_s]
+
+
+def waits(state: State, at_s: float, parameters: Parameters) -> Message | None:
+    """Return that the next trial waits after failures in a row, or None.
+
+    Each failure in a row doubles the wait. `at_s`: now, in seconds of the loop's clock.
+    """
+    row = 0
+    known = failures(state, at_s)
+    while row < len(known) and known[-1 - row].what is not None:
+        row += 1
+    if not row:
+        return None
+    wait_s = min(parameters.interval_s * 2.0 ** (row - 2), parameters.backoff_max_s)
+    left_s = known[-1].at_s + wait_s - at_s
+    return message("waits", failures=row, wait_s=round(left_s, 1)) if left_s > 0 else None
 
 
 def _too_often(state: State, parameters: Parameters) -> bool:
     return len(state.changes_at_s) + 1 >= parameters.mask_changes_per_minute
 
 
-def _judged(
-    state: State, inventory: DomainInventory, parameters: Parameters, without: Set[str]
-) -> Iterator[_Judged]:
+def _judged(state: State, now: Now, parameters: Parameters, without: Set[str]) -> Iterator[_Judged]:
     """Yield moves that would change masks, the most promising first.
 
-    The first move below `moves.WORTH` is the last: all further moves promise less.
+    The first move below `judge.PAYS` is the last: all further moves promise less.
     """
-    assert state.base is not None
-    at_s = state.base.taken_at_s
-    barred = [one for one in state.failures if one.until_s > at_s]
-    known = [one for one in state.failures if one in barred or one.at_s >= state.began_s]
+    inventory, at_s, known = now.inventory, now.at_s, failures(state, now.at_s)
     view = View.of(
         inventory,
         parameters,
-        state.base,
+        now.sample,
         state.looks,
         floors.known(state, inventory.tenants),
-        settled=all(one.what is not None for one in barred),
+        settled=all(one.what is not None for one in known if one.until_s > at_s),
     )
     failed = {one.plan: one for one in known}
     kinds = [one.what.code for one in known if one.what is not None]
-    here = plans.layout(inventory, state.plan)
     for found in moves.candidates(view, state.plan, without):
         promise, move = found
         if move.plan == state.plan:
@@ -92,20 +100,22 @@ def _judged(
             against = _failed(failed[move.plan], move.what, at_s)
         if against is None:
             against = _impossible(inventory, move.plan, move.what)
-        if against is None and plans.layout(inventory, move.plan) == here:
+        if against is None and plans.layout(inventory, move.plan) == plans.layout(
+            inventory, state.plan
+        ):
             continue
         yield found, against
-        if promise <= moves.WORTH:
+        if promise <= judge.PAYS:
             return
 
 
 def _too_little(promise: float, what: Message, failures: int) -> Message | None:
     """Return that a move promises too little after so many failures of its kind, or None."""
-    least = moves.WORTH * 2.0**failures
+    least = judge.PAYS * 2.0**failures
     if promise > least:
         return None
     most = round(promise, 4)
-    if failures and promise > moves.WORTH:
+    if failures and promise > judge.PAYS:
         values = {"promise": most, "least": least, "failures": failures}
         return message("too-little-again", move=what, **values)
     return message("too-little", move=what, promise=most, least=least)
@@ -115,7 +125,9 @@ def _failed(failure: Failure, what: Message, at_s: float) -> Message:
     """Return that a move's plan failed before, with the reason and the time until a new trial."""
     wait_s = round(failure.until_s - at_s, 1)
     if failure.what is None:
-        return message("replaced-before", move=what, wait_s=max(0.0, wait_s))
+        if wait_s <= 0:
+            return message("replaced-in-search", move=what)
+        return message("replaced-before", move=what, wait_s=wait_s)
     cause = failure.why or message("no-gain")
     if wait_s <= 0:
         return message("failed-in-search", move=what, cause=cause)

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
-from iat_nova.model import CacheDomain, Layout, Message, Priority, Sample, WayRequest
+from iat_nova.model import CacheDomain, Layout, Message, Priority, WayRequest
 from iat_nova.strategies.pollute_buffer.judge import Look
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 
@@ -57,13 +57,11 @@ class State:
     The present plan:
 
     * `plan`: the best plan so far.
-    * `looks`, `counted`, `base`: mean readings under `plan`, the number of samples in the mean, and
-      the last sample.
+    * `looks`, `counted`: mean readings under `plan`, and the number of samples in the mean.
 
     The search:
 
     * `trial`, `trial_looks`, `trial_counted`: the move on trial, mean readings, number of samples.
-    * `began_s`: start of the search, or of the one before if only a best-effort tenant came since.
     * `failures`: plans that failed, or that a kept move replaced. Failures outlive the search, so
       that an alternating load does not cause the same trial each time.
 
@@ -90,11 +88,9 @@ class State:
     layout: Layout | None = None
     looks: Mapping[str, Look] = dataclasses.field(default_factory=dict)
     counted: int = 0
-    base: Sample | None = None
     trial: Move | None = None
     trial_looks: Mapping[str, Look] = dataclasses.field(default_factory=dict)
     trial_counted: int = 0
-    began_s: float = 0.0
     failures: tuple[Failure, ...] = ()
     deviation: float = 0.0
     strange: int = 0

@@ -39,9 +39,6 @@ Outcome = tuple[State, tuple[Step, ...], tuple[Message, ...]]
 """The next state, the steps, and the reasons for the phase or for doing nothing."""
 
 TRIAL_LOOKS = 3  # largest number of samples of a trial
-PAYS = 0.008  # mean gain of all samples of a trial at which a move is kept
-PAYS_AT_ONCE = 0.03  # mean gain at which a move is kept before the last sample
-FAILS_AT_ONCE = -0.005  # mean gain at or below which a move is undone before the last sample
 SHORT_S = 5.0  # after a shorter load the next must last so long, in seconds, before a trial
 
 
@@ -62,14 +59,14 @@ class PolluteBuffer:
     def thresholds(parameters: Parameters) -> tuple[Message, ...]:
         """Return the thresholds of the strategy and of the policy."""
         return (
-            message("threshold-tried", samples=search.FIRST_LOOKS, gain=search.OBVIOUS),
-            message("threshold-kept", gain=PAYS, samples=TRIAL_LOOKS),
-            message("threshold-kept-at-once", gain=PAYS_AT_ONCE),
+            message("threshold-tried", samples=judge.ENOUGH, gain=judge.OBVIOUS),
+            message("threshold-kept", gain=judge.PAYS, samples=TRIAL_LOOKS),
+            message("threshold-kept-at-once", gain=judge.OBVIOUS),
             message("threshold-best-effort", share=floors.FLOOR),
-            message("threshold-undone-at-once", gain=FAILS_AT_ONCE),
+            message("threshold-undone-at-once"),
             message("threshold-smaller-buffer", share=trial.SUFFERS, lent=trial.LENT),
             message("threshold-port-dca", share=trial.SUFFERS),
-            message("threshold-port-dca-saves", share=moves.SPARED),
+            message("threshold-port-dca-saves", share=trial.SUFFERS),
             message("threshold-ddio-least", ways=parameters.ddio_ways_min),
             message("threshold-ddio-busy", misses_per_s=parameters.threshold_miss_low_per_s),
         )
@@ -86,17 +83,13 @@ class PolluteBuffer:
             plan=plans.found(inventory.domain, self.parameters.ddio_ways_min),
         )
 
-    @staticmethod
-    def outlook(state: State, at_s: float) -> Outlook:
+    def outlook(self, state: State, at_s: float) -> Outlook:
         """Return whether moves are left; `at_s`: now, in seconds of the loop's clock."""
         if state.calm_s and at_s < state.load_since_s + state.calm_s:
             return Outlook.UNSETTLED
-        if state.phase is not Phase.REST:
+        if state.phase is not Phase.REST or search.waits(state, at_s, self.parameters):
             return Outlook.SEARCHING
-        failed = any(
-            one.what is not None and (one.until_s > at_s or one.at_s >= state.began_s)
-            for one in state.failures
-        )
+        failed = any(one.what is not None for one in search.failures(state, at_s))
         return Outlook.ALL_FAILED if failed else Outlook.NO_PROMISE
 
     def step(
@@ -132,14 +125,15 @@ class PolluteBuffer:
         if members != state.members:
             plan = self._with_promises(plan, now)
         plan = self._with_classes(plan, now)
+        failures = arrivals.still_failed(state, members)  # would fail again
         after = dataclasses.replace(
             state,
             domain=inventory.domain,
             members=members,
             plan=plan,
-            load_since_s=now.at_s - SHORT_S,
+            load_since_s=state.load_since_s if failures else now.at_s - SHORT_S,
             deviation=0.0,
-            failures=arrivals.still_failed(state, members),
+            failures=failures,
             found={one: look for one, look in state.found.items() if one in unchanged},
         )
         before = {member.id for member in state.members}
@@ -151,8 +145,7 @@ class PolluteBuffer:
         steps = steps or [Step(Action.ADOPT, "layout", message("tenants-or-domain-changed"))]
         if state.trial is not None and members != state.members:
             steps.append(_undone(state.trial, message("tenants-changed")))
-        began_s = state.began_s if after.failures else now.at_s  # what failed would fail again
-        return _afresh(after, began_s), tuple(sorted(steps, key=lambda step: step.subject)), ()
+        return _afresh(after), tuple(sorted(steps, key=lambda step: step.subject)), ()
 
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with guaranteed ways.
@@ -190,8 +183,8 @@ class PolluteBuffer:
             lasted_s = now.at_s - seen.load_since_s
             why = message("load-too-short", lasted_s=round(lasted_s, 1), calm_s=seen.calm_s)
             return seen, (), (why,)
-        found = search.next_move(seen, now.inventory, self.parameters, self._without)
-        if seen.counted < search.FIRST_LOOKS and (found is None or found[0] < search.OBVIOUS):
+        found = search.next_move(seen, now, self.parameters, self._without)
+        if seen.counted < judge.ENOUGH and (found is None or found[0] < judge.OBVIOUS):
             return seen, (), (_more_samples(seen, found),)
         return self._on_trial(seen, now, found, ())
 
@@ -216,7 +209,7 @@ class PolluteBuffer:
             plan = self._with_promises(plan, now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         fresh = dataclasses.replace(
-            _afresh(state, now.at_s),
+            _afresh(state),
             load_since_s=now.at_s,
             calm_s=float(calm_s),
             plan=plan,
@@ -237,20 +230,23 @@ class PolluteBuffer:
         state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=count)
         if seen.suffers:
             return self._undo(state, now, seen)
-        if (gain > PAYS_AT_ONCE and not seen.unsure) or (count == TRIAL_LOOKS and gain > PAYS):
+        least = judge.PAYS if count == TRIAL_LOOKS else judge.OBVIOUS
+        if gain > least and not seen.unsure:
             return self._keep(state, now, seen)
-        if count < TRIAL_LOOKS and gain > FAILS_AT_ONCE:
+        if count < TRIAL_LOOKS and gain > 0.0:
             return state, (), (_undecided(what, seen),)
         return self._undo(state, now, seen)
 
     def _undo(self, state: State, now: Now, seen: trial.Shown) -> Outcome:
-        """Return to the former plan, bar the move for a while, and try the next move."""
+        """Return to the former plan, bar the move for a while, and rest.
+
+        The next baseline is therefore free of the trial's after-effects.
+        """
         assert state.trial is not None
         plan, what, why = state.trial.plan, state.trial.what, _against(seen)
-        undone = dataclasses.replace(
-            state, failures=self._failed(state, plan, what, now.at_s, why), trial=None
-        )
-        return self._next(undone, now, (_undone(state.trial, why),))
+        failures = self._failed(state, plan, what, now.at_s, why)
+        undone = dataclasses.replace(state, failures=failures)
+        return _to_rest(undone), (_undone(state.trial, why),), ()
 
     def _failed(
         self,
@@ -276,23 +272,17 @@ class PolluteBuffer:
             failures=self._failed(state, state.plan, None, now.at_s),
             looks=state.trial_looks,
             counted=state.trial_counted,
-            base=now.sample,
             trial=None,
         )
-        return self._next(kept, now, (_kept(state.trial, seen),))
-
-    def _next(self, state: State, now: Now, steps: tuple[Step, ...]) -> Outcome:
-        """Try the next move that may pay."""
-        found = search.next_move(state, now.inventory, self.parameters, self._without)
-        return self._on_trial(state, now, found, steps)
+        found = search.next_move(kept, now, self.parameters, self._without)
+        return self._on_trial(kept, now, found, (_kept(state.trial, seen),))
 
     def _on_trial(
         self, state: State, now: Now, found: moves.Promise | None, steps: tuple[Step, ...]
     ) -> Outcome:
         """Begin a trial of `found`; without a move, rest."""
         if found is None:
-            causes = search.why_none(state, now.inventory, self.parameters, self._without)
-            return self._to_rest(state), steps, (message("nothing-to-try", causes=causes),)
+            return _to_rest(state), steps, (self._nothing_to_try(state, now),)
         _, move = found
         after = dataclasses.replace(
             state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
@@ -300,32 +290,37 @@ class PolluteBuffer:
         step = Step(Action.SHUFFLE, move.subject, message("tried", move=move.what))
         return after, (*steps, step), ()
 
-    def _to_rest(self, state: State) -> State:
-        """Stop searching.
-
-        A trial's readings are few, and include the cost of the move. The first samples at rest
-        therefore replace the readings.
-        """
-        return dataclasses.replace(state, phase=Phase.REST, trial=None, counted=0, strange=0)
+    def _nothing_to_try(self, state: State, now: Now) -> Message:
+        causes = search.why_none(state, now, self.parameters, self._without)
+        return message("nothing-to-try", causes=causes)
 
     def _rest(self, state: State, now: Now) -> Outcome:
-        """Watch the load; search again after a change of load, or after a long time."""
-        seen, why, calm = watch.watch(state, now)
-        overdue = now.at_s > state.began_s + self.parameters.backoff_max_s
-        if why and _other_load(state, now):
-            return self._another_load(state, now, why)
-        if not (why or overdue):
-            return seen, (), (*calm, *watch.ddio(now, self.parameters))
-        plan = self._called_in(seen, now)
-        cause = why or message("nothing-tried-for-long")
-        step = Step(Action.HOLD, "layout", message("measuring-anew", cause=cause))
-        fresh = _afresh(dataclasses.replace(seen, plan=plan), now.at_s)
-        return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
+        """Watch the load; measure again after a change, else try the next move that may pay."""
+        seen, cause, calm = watch.watch(state, now)
+        if cause and _other_load(state, now):
+            return self._another_load(state, now, cause)
+        if cause:
+            plan = self._called_in(seen, now)
+            step = Step(Action.HOLD, "layout", message("measuring-anew", cause=cause))
+            fresh = _afresh(dataclasses.replace(seen, plan=plan))
+            return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
+        why = (*calm, *watch.ddio(now, self.parameters))
+        if seen.strange or seen.counted < judge.ENOUGH:
+            return seen, (), why
+        if waiting := search.waits(seen, now.at_s, self.parameters):
+            return seen, (), (*why, waiting)
+        found = search.next_move(seen, now, self.parameters, self._without)
+        if found is not None:
+            return self._on_trial(seen, now, found, ())
+        before_s = now.at_s - self.parameters.interval_s
+        if state.counted < judge.ENOUGH or search.waits(seen, before_s, self.parameters):
+            why = (*why, self._nothing_to_try(seen, now))  # once
+        return seen, (), why
 
     def _called_in(self, state: State, now: Now) -> Plan:
         """Return the plan; end all lending if misses stall a lender."""
         lenders = state.plan.lenders & now.looks.keys()
-        if any(now.looks[one].stalled > judge.MATTERS for one in lenders):
+        if any(now.looks[one].stalled > judge.PAYS for one in lenders):
             return self._with_classes(self._with_promises(state.plan, now), now)
         return state.plan
 
@@ -340,10 +335,10 @@ def _undone(move: Move, why: Message) -> Step:
 
 def _more_samples(state: State, found: moves.Promise | None) -> Message:
     """Return that the first trial needs more samples under the present plan."""
-    values = {"number": state.counted, "samples": search.FIRST_LOOKS}
+    values = {"number": state.counted, "samples": judge.ENOUGH}
     if found is None:
         return message("first-samples", **values)
-    expected, obvious = round(found[0], 4), search.OBVIOUS
+    expected, obvious = round(found[0], 4), judge.OBVIOUS
     return message(
         "first-samples-before", **values, move=found[1].what, promise=expected, obvious=obvious
     )
@@ -353,9 +348,9 @@ def _against(seen: trial.Shown) -> Message:
     """Return the reason to undo a trial: a tenant's loss, a loss together, or too little gain."""
     if seen.suffers is not None:
         return seen.suffers.message
-    if seen.gain <= FAILS_AT_ONCE:
+    if seen.gain <= 0.0:
         return seen.result
-    return message("gained-too-little", cause=seen.result, limit=PAYS, samples=seen.counted)
+    return message("gained-too-little", cause=seen.result, limit=judge.PAYS, samples=seen.counted)
 
 
 def _undecided(what: Message, seen: trial.Shown) -> Message:
@@ -366,8 +361,7 @@ def _undecided(what: Message, seen: trial.Shown) -> Message:
         cause=seen.result,
         number=seen.counted,
         samples=TRIAL_LOOKS,
-        kept_above=PAYS_AT_ONCE,
-        undone_below=FAILS_AT_ONCE,
+        kept_above=judge.OBVIOUS,
     )
 
 
@@ -378,18 +372,16 @@ def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
     return same and all(had[one.tenant] >= one.ways for one in promised)
 
 
-def _afresh(state: State, at_s: float) -> State:
+def _afresh(state: State) -> State:
     """Reset measurements for a new search."""
     return dataclasses.replace(
-        state,
-        phase=Phase.MEASURE,
-        looks={},
-        counted=0,
-        base=None,
-        trial=None,
-        began_s=at_s,
-        strange=0,
+        state, phase=Phase.MEASURE, looks={}, counted=0, trial=None, strange=0
     )
+
+
+def _to_rest(state: State) -> State:
+    """Rest. The first samples at rest replace the readings, which may include a move's cost."""
+    return dataclasses.replace(state, phase=Phase.REST, trial=None, counted=0, strange=0)
 
 
 def _other_load(state: State, now: Now) -> str | None:
@@ -401,7 +393,7 @@ def _looked(state: State, now: Now) -> State:
     """Add a sample to the readings under the plan."""
     count = state.counted + 1
     looks = judge.mean(state.looks, now.looks, count)
-    return dataclasses.replace(state, looks=looks, counted=count, base=now.sample)
+    return dataclasses.replace(state, looks=looks, counted=count)
 
 
 def _in_force(state: State) -> Plan:

@@ -9,8 +9,8 @@ from typing import NamedTuple
 
 from iat_nova.model import DomainInventory, Message, Tenant, message
 from iat_nova.strategies.pollute_buffer import floors, judge
-from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Looks, Now
+from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
 from iat_nova.strategies.pollute_buffer.state import State
 
 SUFFERS = 0.05  # largest loss of speed in a buffer of one way, or with DDIO off at the port
@@ -94,7 +94,7 @@ def _suffers(state: State, looks: Looks, switched: Set[str]) -> Loss | None:
     limits = dict.fromkeys(trial.lenders, LENT if state.trial_counted else SUFFERS)
     if len(trial.dca_off) > len(state.plan.dca_off):
         limits = dict.fromkeys(switched, SUFFERS) | limits
-    if trial.buffer < min(state.plan.buffer, plans.BUFFER_WAYS):
+    if trial.buffer < min(state.plan.buffer, BUFFER_WAYS):
         limits = dict.fromkeys(trial.confined, SUFFERS) | limits
     for tenant, share in sorted(limits.items()):
         if _slower(state, looks, tenant, share):

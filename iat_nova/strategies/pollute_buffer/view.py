@@ -115,13 +115,3 @@ class View:
         """Return the possible gain of tenants `whom` without `kept_out` fills per second."""
         fills = self.fills(self.ids) + self.inbound
         return self.stake(whom) * kept_out / fills if fills else 0.0
-
-    def pollution(self, plan: Plan, who: frozenset[str]) -> float:
-        """Return the possible gain from confining tenants `who`.
-
-        The gain is the stake of the other tenants times the share of fills by `who`. The gain is 0
-        if no other tenant remains outside the buffer.
-        """
-        free = self.ids - plan.confined
-        fills = self.fills(free) + self.inbound
-        return self.stake(free - who) * self.fills(who & free) / fills if fills else 0.0

@@ -15,9 +15,6 @@ from iat_nova.strategies.pollute_buffer.state import State
 CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
 USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
 LEARNT = 8  # samples at rest in the usual deviation and in the means
-SETTLING = 2  # first samples at rest; they replace the readings of trials
-UNSETTLED = 0.30  # relative deviation; during the first SETTLING samples, instead of CHANGED
-SURE = 2  # deviating samples in a row at which the load has changed
 
 _FIELDS = {
     "speed-changed": "speed",
@@ -43,13 +40,13 @@ def watch(state: State, now: Now) -> Watched:
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return Watched(state, message("another-load", tenant=other))
     deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
-    settling = state.counted < SETTLING
-    limit = UNSETTLED if settling else max(CHANGED, USUAL * state.deviation)
+    settling = state.counted < judge.ENOUGH
+    limit = judge.OTHER_LOAD if settling else max(CHANGED, USUAL * state.deviation)
     changed = _changed(state.looks, now.looks, deviation, tenant, what)
     if deviation > limit:
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
-        if strange >= SURE:
+        if strange >= judge.ENOUGH:
             return Watched(seen, changed)
         return Watched(seen, None, (message("changed-once", largest=changed, limit=limit),))
     count = min(state.counted + 1, LEARNT)
@@ -111,7 +108,7 @@ def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, str]]
             yield 1.0, tenant, "fell-asleep"
             continue
         most, name = _relative(old.speed, new.speed), "speed-changed"
-        if old.stalled > judge.MATTERS or new.stalled > judge.MATTERS:
+        if old.stalled > judge.PAYS or new.stalled > judge.PAYS:
             misses = _relative(old.misses_per_s, new.misses_per_s)
             if misses > most:
                 most, name = misses, "misses-changed"

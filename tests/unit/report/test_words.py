@@ -47,7 +47,7 @@ class TestWords(unittest.TestCase):
         """Each says its own; of one that is not there, or does not say, the policy's are shown."""
         said = {
             "iat": "Thresholds of iat\n  stable 3.0%; DDIO misses low 1.0 M/s; DDIO 2..6 ways;",
-            "pollute-buffer": "after one where +5% may be gained;",
+            "pollute-buffer": "after one where +3% may be gained;",
             "a4": "T5 LLC misses 90%; every 1 s",
             "unmanaged": "Thresholds of unmanaged\n  none; every 1 s",
             "gone": "Thresholds of gone\n  THRESHOLD_STABLE 3.0%; THRESHOLD_MISS_LOW 1.0 M/s;",

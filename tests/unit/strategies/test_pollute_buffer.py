@@ -74,6 +74,16 @@ def without_last(here: FormulaHost) -> FormulaHost:
     return FormulaHost(dataclasses.replace(here.inventory, tenants=tenants), loads, here.inbound)
 
 
+def long_after(here: FormulaHost) -> judge.Now:
+    """Return a sample of the host as found, long after its start."""
+    return judge.Now.seen(here.inventory, here.sample(None, 500.0, random.Random(1), 0.0))
+
+
+def reasons(decision: Decision) -> set[str]:
+    """Return the codes of a decision's steps."""
+    return {step.reason.code for step in decision.steps}
+
+
 class Run:
     """The closed loop on a host that may be exchanged for another."""
 
@@ -215,7 +225,7 @@ class TrialTest(unittest.TestCase):
 
     def test_one_sample_is_enough_where_much_is_promised(self) -> None:
         """Else two: their mean is nearer to what noise hides."""
-        for critical, samples in ((FITS, 1), (MissCurve(0.0, (Piece(0.02, 8.0, 8.0),)), 2)):
+        for critical, samples in ((FITS, 1), (MissCurve(0.0, (Piece(0.01, 8.0, 8.0),)), 2)):
             here, run = host((PC, critical), (PC, critical), (PC, STREAM)), Run()
             while not run.tried():
                 run.on(here, 1)
@@ -356,32 +366,68 @@ class TrialTest(unittest.TestCase):
         """After each failure; other kinds need not."""
         here, run = host((PC, FITS), (BE, STREAM), (BE, STREAM)), Run(0.0)
         run.on(here, 2)
-        state = run.state
-        assert state is not None and state.base is not None
-        view = View.of(here.inventory, Parameters(), state.base, state.looks)
+        assert run.state is not None
+        state, now = run.state, long_after(here)
+        view = View.of(here.inventory, Parameters(), now.sample, state.looks)
         singles = [
             promise
             for promise, move in moves.candidates(view, state.plan)
             if move.what.code == "confine"
         ]
-        bears = int(math.log2(singles[0] / moves.WORTH))
+        bears = int(math.log2(singles[0] / judge.PAYS))
         for kind, times, tried in (
             ("confine", bears, True),
             ("confine", bears + 1, False),
             ("release", bears + 1, True),
         ):
             failures = tuple(
-                Failure(Plan(frozenset({one}), 2, 2), message(kind, tenant=one), 10.0, 1e3)
+                Failure(Plan(frozenset({one}), 2, 2), message(kind, tenant=one), 1e3, 1e3)
                 for one in map(str, range(times))
             )
             found = search.next_move(
-                dataclasses.replace(state, failures=failures),
-                here.inventory,
-                Parameters(),
-                {"topmost-ways"},
+                dataclasses.replace(state, failures=failures), now, Parameters(), {"topmost-ways"}
             )
             with self.subTest(kind=kind, times=times):
                 self.assertEqual(tried, found is not None)
+
+    def test_each_failure_in_a_row_doubles_the_wait_for_the_next_trial(self) -> None:
+        """After three it is 2 s, then 4 s. A kept move ends the row, and so does another load."""
+        here, run = host((PC, FITS), (BE, STREAM)), Run(0.0)
+        run.on(here, 2)
+        assert run.state is not None
+        state, now = dataclasses.replace(run.state, load_since_s=0.0), long_after(here)
+        kept = Failure(Plan(frozenset({"kept"}), 2, 2), None, 640.0, now.at_s + 600.0)
+        for earlier, row, since_s, waits_s in (
+            ((), 3, 0.0, 2.0),
+            ((), 5, 0.0, 8.0),
+            ((kept,), 3, 0.0, 2.0),
+            ((), 5, now.at_s - 1.0, 0.0),
+        ):
+            for short_s, tried in ((0.1, False), (0.0, True)):
+                at_s = now.at_s - max(1.5, waits_s) + short_s
+                failures = tuple(
+                    Failure(Plan(frozenset({one}), 2, 2), message("release"), 0.0, at_s)
+                    for one in map(str, range(row))
+                )
+                found = search.next_move(
+                    dataclasses.replace(
+                        state, failures=(*earlier, *failures), load_since_s=since_s
+                    ),
+                    now,
+                    Parameters(),
+                )
+                with self.subTest(row=row, since_s=since_s, short_s=short_s):
+                    self.assertEqual(tried or not waits_s, found is not None)
+
+    def test_an_undone_trial_is_followed_by_two_samples_under_the_former_masks(self) -> None:
+        """The next trial is judged by readings that the last one did not disturb."""
+        here, run = host((PC, FITS), (PC, FITS)), Run()
+        run.on(here, 60)
+        undone = [one.at_s for one in run.decisions if "undone" in reasons(one)]
+        tried = [one.at_s for one in run.decisions if "tried" in reasons(one)]
+        self.assertGreater(len(tried), 1)
+        for before_s in undone:
+            self.assertFalse([at_s for at_s in tried if before_s <= at_s < before_s + 2.0])
 
     def test_a_trial_that_an_arrival_ends_says_nothing(self) -> None:
         """Nor one that a departure ends; a best-effort newcomer begins outside the buffer."""
@@ -1020,11 +1066,41 @@ class RulesTest(unittest.TestCase):
             self.assertEqual(1, len({what(order) for order in orders}))  # type: ignore[arg-type]
 
     def test_better_than_no_agent_on_drawn_hosts(self) -> None:
-        """The mean over some hosts; what is lost to trials included."""
-        regrets = {"pollute-buffer": 0.0, "unmanaged": 0.0}
+        """The mean over some hosts, with the cost of trials. Undone trials take little time."""
+        regrets, decisions = {"pollute-buffer": 0.0, "unmanaged": 0.0}, []
         for number in (0, 1, 3, 5):
             course = loop.Course.of(number)
             for name in regrets:
-                lost = loop.losses(course, lambda n=name: registry.make(n, Parameters()), 0.01)
+                lost = loop.losses(course, lambda n=name: Recorded(n, decisions), 0.01)
                 regrets[name] += sum(one.regret for one in lost)
         self.assertLess(regrets["pollute-buffer"], 0.8 * regrets["unmanaged"])
+        undone = sum(map(samples_undone, decisions))
+        self.assertLess(undone, 0.07 * sum(map(len, decisions)))
+
+
+class Recorded:
+    """A strategy that keeps its decisions in a list of its own in `into`."""
+
+    def __init__(self, name: str, into: list[list[Decision]]) -> None:
+        self.strategy, self.decisions = registry.make(name, Parameters()), []
+        self.initial = self.strategy.initial
+        if name == "pollute-buffer":
+            into.append(self.decisions)
+
+    def step(
+        self, state: object, inventory: DomainInventory, sample: Sample
+    ) -> tuple[object, Decision]:
+        state, decision = self.strategy.step(state, inventory, sample)
+        self.decisions.append(decision)
+        return state, decision
+
+
+def samples_undone(decisions: list[Decision]) -> int:
+    """Return how many samples were taken under masks of trials that were not kept."""
+    undone = trials = 0
+    for decision in decisions:
+        trials += decision.phase_before == Phase.TRIAL
+        if decision.phase_before == Phase.TRIAL and decision.steps:
+            undone += 0 if "kept" in reasons(decision) else trials
+            trials = 0
+    return undone

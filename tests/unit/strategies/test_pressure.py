@@ -184,7 +184,7 @@ class OutlookTest(unittest.TestCase):
     def setUp(self) -> None:
         self.strategy = registry.make("pollute-buffer", Parameters())
         state = self.strategy.initial(host(DB, BATCH), 0.0)
-        self.state = dataclasses.replace(state, began_s=100.0)
+        self.state = dataclasses.replace(state, load_since_s=100.0)
 
     def says(self, at_s: float = 200.0, **changes) -> Outlook:
         return api.outlook(self.strategy, dataclasses.replace(self.state, **changes), at_s)
@@ -199,7 +199,9 @@ class OutlookTest(unittest.TestCase):
         self.assertEqual(Outlook.NO_PROMISE, self.says(**rest))
         failed = (self.failure(150.0),)
         self.assertEqual(Outlook.ALL_FAILED, self.says(**rest, failures=failed))
-        earlier = (self.failure(50.0),)  # of a search before
+        row = tuple(self.failure(205.0) for _ in range(5))  # the next trial waits
+        self.assertEqual(Outlook.SEARCHING, self.says(**rest, failures=row))
+        earlier = (self.failure(50.0),)  # under another load
         self.assertEqual(Outlook.NO_PROMISE, self.says(**rest, failures=earlier))
         replaced = (self.failure(150.0, what=False),)  # by a move that was kept
         self.assertEqual(Outlook.NO_PROMISE, self.says(**rest, failures=replaced))
