@@ -64,12 +64,10 @@ def _tap(number: int, name: str) -> str:
 
 _PINNED = {"hw:cpu_policy": "dedicated"}
 _PC, _BE = _PINNED | {"iat:priority": "PC"}, _PINNED | {"iat:priority": "BE"}
-# They forward packets and keep little of their own. Placement is told of the same number.
-_ONE_WAY = {"iat:llc_ways": "1", "resources:CUSTOM_IAT_LLC_WAY": "1"}
 
 GUESTS = (
-    Guest(1, "web", "nfv.sriov", _PC | _ONE_WAY | {"iat:io": "true"}, (4, 5), _vf(1)),
-    Guest(2, "router", "nfv.vhost", _PC | _ONE_WAY, (6, 7), _vhost_user(2, "vhu-router")),
+    Guest(1, "web", "nfv.sriov", _PC | {"iat:io": "true"}, (4, 5), _vf(1)),
+    Guest(2, "router", "nfv.vhost", _PC, (6, 7), _vhost_user(2, "vhu-router")),
     Guest(3, "db", "mem.pinned", _PC | {"iat:io": "false"}, (8, 9), _tap(3, "tap-db")),
     Guest(4, "batch", "batch.pinned", _BE, (10, 11), _tap(4, "tap-batch")),
     Guest(5, "dev", "m1.small", {}, (), _tap(5, "tap-dev")),

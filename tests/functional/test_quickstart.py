@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the quick start starts is ended with it."""
+"""The quick start: what it shows, and that its end ends all that it started."""
 
 import contextlib
 import os
@@ -11,6 +11,7 @@ import sys
 import tempfile
 import unittest
 
+from iat_nova.experiments.sim.run import run
 from tests.functional.daemons import TestLibvirtd
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -47,7 +48,7 @@ class QuickstartTest(unittest.TestCase):
         self.folder = self.enterContext(tempfile.TemporaryDirectory())
 
     def test_a_signal_ends_all_that_was_started(self):
-        """SIGTERM leaves no agent, no ovsdb-server and no libvirtd."""
+        """SIGTERM leaves no agent, no ovsdb-server, no libvirtd and no simulation."""
         with subprocess.Popen(
             [sys.executable, "-m", "tools.demo"],
             cwd=self.folder,
@@ -58,7 +59,7 @@ class QuickstartTest(unittest.TestCase):
         ) as demo:
             self.assertTrue(any(map(_AT_WORK.match, demo.stdout)))
             started = {pid: command(pid) for pid in processes_below(demo.pid)}
-            for name in ("iat-nova-agent", "ovsdb-server", "libvirtd"):
+            for name in ("iat-nova-agent", "ovsdb-server", "libvirtd", "simulate run"):
                 self.assertIn(name, " ".join(filter(None, started.values())))
             demo.send_signal(signal.SIGTERM)
             demo.communicate()
@@ -73,3 +74,20 @@ class QuickstartTest(unittest.TestCase):
         for pid, line in started.items():
             if line and command(pid) == line:
                 os.kill(pid, signal.SIGKILL)
+
+
+class MinuteTest(unittest.TestCase):
+    """What the quick start shows: its load under the agent's strategy, and without the agent."""
+
+    def test_ddio_goes_back_and_critical_guests_gain(self):
+        """The burst brings DDIO more ways, its end takes ways back; web and db gain."""
+        ours, theirs = (run("quickstart", one, seconds=50.0) for one in (None, "unmanaged"))
+        ways = [decision.layout.ddio.count for decision in ours.decisions]
+        self.assertEqual((2, 6), (ways[11], max(ways[12:30])))
+        self.assertLess(ways[-1], 6)
+        gain = {
+            one.name: one.work_per_s / other.work_per_s
+            for one, other in zip(ours.workloads, theirs.workloads, strict=True)
+        }
+        self.assertGreater(min(gain["web"], gain["db"]), 1.15)
+        self.assertGreater(gain["batch"], 0.85)
