@@ -11,8 +11,9 @@ it were alone on the host. No counter shows the tenant alone, so a loss is three
 * `likely`: by a rule. The tenant alone would fill the whole LLC, and misses fall with the square
   root of the size (A. Hartstein et al., "Cache miss behavior: is it sqrt(2)?", Computing Frontiers
   2006). The rule says nothing about a tenant that hardly reuses lines, which may be a stream or a
-  victim: then `likely` is None. The rule is a mean over many programs. A working set that just does
-  not fit loses more, one that fits already loses nothing.
+  victim, nor about a tenant with I/O, which misses inbound data also when alone: then `likely` is
+  None. The rule is a mean over many programs. A working set that just does not fit loses more, one
+  that fits already loses nothing.
 * `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
 
 The share of the LLC that a tenant fills is its occupancy where that is monitored. Elsewhere the
@@ -132,7 +133,8 @@ def losses(
     for tenant in inventory.tenants:
         rates = _awake(tenant, sample)
         if rates is not None:
-            found[tenant.id] = _loss(rates, filled.get(tenant.id), shown.get(tenant.id, 0.0))
+            fill = None if tenant.io else filled.get(tenant.id)
+            found[tenant.id] = _loss(rates, fill, shown.get(tenant.id, 0.0))
     return found
 
 

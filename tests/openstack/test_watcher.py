@@ -50,7 +50,7 @@ def instances(scenario, host):
     ]
 
 
-def run(prometheus, audits, nodes, guests, pcpus=8):
+def run(prometheus, audits, nodes, guests, pcpus=8, **more):
     """Run audits under Watcher's Python with the plug-in installed; return what it answers."""
     python = nova_venv.on_top(watcher_venv(), str(PLUGIN))
     asked = {
@@ -59,6 +59,7 @@ def run(prometheus, audits, nodes, guests, pcpus=8):
         "instances": guests,
         "pcpus": pcpus,
         "audits": audits,
+        **more,
     }
     done = subprocess.run(
         [python, SCRIPT],

@@ -77,6 +77,14 @@ class LossTest(unittest.TestCase):
         loss = self.loss(stream, shown={"db": 0.1})
         self.assertEqual((0.1, None), (loss.least, loss.likely))
 
+    def test_inbound_data_miss_also_alone(self) -> None:
+        """Of a tenant with I/O nothing is claimed: no counter tells its packets from its memory."""
+        inventory = host(dataclasses.replace(DB, io=True), BATCH)
+        loss = self.loss({"db": rates(4e6), "batch": rates(12e6)}, inventory)
+        self.assertIsNone(loss.likely)
+        self.assertEqual(0.0, loss.least)
+        self.assertAlmostEqual(0.4, loss.most)
+
     def test_bounds_are_in_order(self) -> None:
         """No bound exceeds the next, nor a whole; a loss shown beyond the stalls is cut."""
         for misses in (0.0, 1e5, 4e6, 50e6):
