@@ -272,17 +272,23 @@ class AgentTest(HostCase):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
 
-    def test_one_line_a_decision_none_while_stable(self) -> None:
-        """The log has as many lines as decisions that did something."""
+    def test_one_line_a_decision_and_one_for_each_reason_for_none(self) -> None:
+        """The log has a line for each decision, and after it one for each reason to do nothing."""
         config = self.configure(emulated_pace=0, emulated_seconds=8)
         agent = self.start(config)
         _, log = agent.communicate(timeout=DEADLINE_S)
         self.assertEqual(0, agent.returncode, log)
         with HistoryReader(self.history) as reader:
             iterations = [one.iteration for one in reader.between(0, 1e12, 0)]
-        eventful = [one for one in iterations if one.eventful]
-        self.assertLess(len(eventful), len(iterations))
-        self.assertEqual(len(eventful), len(re.findall(r"domain 0 #\d+", log)))
+        told, expected = set(), []
+        for one in iterations:
+            codes = tuple(why.code for why in one.decision.why)
+            told = set() if one.eventful else told
+            if one.eventful or codes not in told:
+                expected.append(one.decision.iteration)
+            told |= set() if one.eventful else {codes}
+        self.assertLess(len(expected), len(iterations))
+        self.assertEqual(expected, [int(one) for one in re.findall(r"domain 0 #(\d+)", log)])
 
     def test_observing(self) -> None:
         """mode = observe decides and writes nothing."""
