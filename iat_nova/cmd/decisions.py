@@ -7,8 +7,9 @@ import argparse
 import csv
 import json
 import math
+import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from iat_nova.cmd import arguments, guests
@@ -75,8 +76,8 @@ examples:
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return one row per step."""
         columns = self._columns(parsed_args)
-        if parsed_args.formatter == "table" and self.app.stdout.isatty():
-            parsed_args.fit_width = True  # a reason may be longer than a line
+        if parsed_args.formatter == "table" and not parsed_args.max_width:
+            parsed_args.max_width = shutil.get_terminal_size().columns
         if parsed_args.follow and parsed_args.formatter not in STREAMS:
             raise Failure(f"--follow writes {', '.join(STREAMS)}", EXIT_USAGE)
         with self.history(parsed_args) as reader:
@@ -86,6 +87,8 @@ examples:
         if parsed_args.follow:
             self._follow(parsed_args, columns, found, wanted, newest)
             return (), []
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            return _brief(found)
         return columns, [self._cells(parsed_args, turn, columns) for turn in found]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
@@ -167,6 +170,30 @@ examples:
         return tuple(self.cell(parsed_args, values[column]) for column in columns)
 
 
+_WHAT = 22  # columns of an action with its tenant
+
+
+def _brief(turns: Sequence[Turn]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return headings and rows of the table for people.
+
+    The date and the cache domain are left out where they are the same in all rows.
+    """
+    days = {times.local_time(turn.wall_s, "%Y-%m-%d") for turn in turns}
+    form = "%H:%M:%S" if len(days) <= 1 else "%m-%d %H:%M:%S"
+    domains = len({turn.domain for turn in turns}) > 1
+    heading = next(iter(days)) if len(days) == 1 else "time"
+    rows: list[tuple[object, ...]] = [
+        (
+            times.local_time(turn.wall_s, form),
+            f"{turn.domain}:#{turn.iteration}" if domains else f"#{turn.iteration}",
+            escape.middle(escape.plain(turn.what), _WHAT),
+            escape.plain(turn.reason),
+        )
+        for turn in turns
+    ]
+    return (heading, "domain:#" if domains else "#", "what", "reason"), rows
+
+
 def _newest(reader: HistoryReader) -> int:
     return max(
         (one.row for number in reader.domains() if (one := reader.latest(number))), default=0
@@ -203,7 +230,7 @@ def _values(turn: Turn) -> dict[str, object]:
         "kind": turn.kind,
         "name": turn.name,
         "subject": turn.subject,
-        "what": f"{turn.kind} {turn.name} {turn.ways}".rstrip(),
+        "what": turn.what,
         "ways_before": turn.ways_before,
         "ways_after": turn.ways_after,
         "reason": turn.reason,

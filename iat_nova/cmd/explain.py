@@ -57,6 +57,7 @@ examples:
   iat-nova explain 03:12
   iat-nova explain web
   iat-nova explain --verify '#1234'
+  iat-nova explain -v              also the thresholds of the strategy
   iat-nova explain -f json -10m
 """
 
@@ -85,7 +86,12 @@ examples:
             return account.page(told, time.time(), width=width, colour=self.colour)
         found = self._find(parsed_args)
         text = words.explain(
-            found.iteration, found.inventory, found.settings, width=width, colour=self.colour
+            found.iteration,
+            found.inventory,
+            found.settings,
+            width=width,
+            colour=self.colour,
+            thresholds=self.app.options.verbose_level > 0,
         )
         if found.moment is not None:
             text = "\n".join((*moments.lines(found.moment, width=width), "", text))

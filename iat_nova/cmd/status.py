@@ -28,8 +28,11 @@ examples:
 
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Return the status as text."""
-        width = shutil.get_terminal_size().columns if self.colour else 80
-        return status.page(self.view(parsed_args), time.time(), width=width, colour=self.colour)
+        terminal = self.app.stdout.isatty()
+        width = shutil.get_terminal_size().columns if terminal else 80
+        return status.page(
+            self.view(parsed_args), time.time(), width=width, colour=self.colour, wrap=terminal
+        )
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the status as plain JSON values, for the output formats json and yaml."""

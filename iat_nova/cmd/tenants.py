@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import argparse
+import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.model import UNLIMITED
-from iat_nova.report import escape, view
+from iat_nova.model import UNLIMITED, DomainInventory, Tenant, TenantKind
+from iat_nova.report import escape, view, words
 from iat_nova.report.view import DomainView
 
 
@@ -45,21 +46,19 @@ examples:
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
-        if parsed_args.formatter == "table":
-            left_out = _said_nothing(seen.domains)
-            if not parsed_args.long:  # the table must fit a screen, or a page
-                left_out |= {"uuid", "devices", "warnings"}
-                left_out |= {"domain"} if len(seen.domains) == 1 else set()
-            left_out.difference_update(parsed_args.columns)
+        table = parsed_args.formatter == "table"
+        if table and not (parsed_args.long or parsed_args.columns):
+            self._below = tuple(_warnings(seen.domains))
+            return _brief(seen.domains, shutil.get_terminal_size().columns)
+        if table:
+            left_out = _said_nothing(seen.domains).difference(parsed_args.columns)
             columns = tuple(column for column in columns if column not in left_out)
-        apart = parsed_args.formatter == "table" and "uuid" not in columns
+        apart = table and "uuid" not in columns
         rows = [
             self._row(parsed_args, columns, values)
             for domain in seen.domains
             for values in _tenants(domain, apart=apart)
         ]
-        if parsed_args.formatter == "table" and not (parsed_args.columns or parsed_args.long):
-            self._below = tuple(_warnings(seen.domains))
         return columns, rows
 
     def produce_output(
@@ -77,6 +76,58 @@ examples:
         if parsed_args.formatter not in MACHINE_FORMATS:
             values["cpus"] = format_cpus(values["cpus"])
         return tuple(self.cell(parsed_args, values[column]) for column in columns)
+
+
+_LEAST_NAME = 12  # columns of a name
+_EDGES = 3  # columns of a cell's edge: a line and two blanks
+
+
+def _brief(
+    domains: Sequence[DomainView], width: int
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return headings and rows of the short table, which fits `width` columns."""
+    left_out = _said_nothing(domains)
+    headings = ["name", "priority", "cpus", "ways", "mask"]
+    headings += [one for one in ("held", "bandwidth") if one not in left_out]
+    headings += ["domain"] if len(domains) > 1 else []
+    rows = [
+        (domain.inventory, tenant, _cells(domain, tenant, headings[1:]))
+        for domain in domains
+        for tenant in domain.inventory.tenants
+    ]
+    wide = [
+        max(escape.width(text) for text in (heading, *(cells[number] for *_, cells in rows)))
+        for number, heading in enumerate(headings[1:])
+    ]
+    room = max(_LEAST_NAME, width - sum(wide) - _EDGES * len(headings) - 1)
+    found: list[tuple[object, ...]] = [
+        (_name(inventory, tenant, room), *cells) for inventory, tenant, cells in rows
+    ]
+    return tuple(headings), found
+
+
+def _cells(domain: DomainView, tenant: Tenant, headings: Sequence[str]) -> list[str]:
+    """Return a tenant's cells of the short table; ``~ddio`` marks a mask shared with DDIO."""
+    values = view.tenant_row(domain, tenant)
+    shared = " ~ddio" if values["overlaps_ddio"] else ""
+    shown = {
+        **values,
+        "priority": f"{tenant.priority}{' I/O' if tenant.io else ''}",
+        "cpus": escape.cut(format_cpus(tenant.cpus), _CPUS),
+        "mask": f"{values['mask']}{shared}" if values["mask"] else None,
+    }
+    return ["" if (value := shown[one]) is None else str(value) for one in headings]
+
+
+_CPUS = 14  # columns
+
+
+def _name(inventory: DomainInventory, tenant: Tenant, room: int) -> str:
+    """Return a tenant's name, with the pool's guests behind it."""
+    name = words.Names(inventory).cut(tenant.id, room)
+    if tenant.kind is not TenantKind.POOL or not tenant.members:
+        return name
+    return escape.cut(f"{name} ({', '.join(map(escape.plain, tenant.members))})", room)
 
 
 def _said_nothing(domains: Sequence[DomainView]) -> set[str]:

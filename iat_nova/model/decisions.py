@@ -228,15 +228,23 @@ class Change:
 
 
 class Action(enum.StrEnum):
-    """The action of a step on one way, or ``hold`` for a rejected change."""
+    """The action of a step: a change of ways, or the reason for leaving ways as they are."""
 
     GROW = "grow"  # a way was granted
     GIVE = "give"  # a way was taken from a best-effort tenant for a grant
     SHRINK = "shrink"  # a granted way went back because its demand has gone
-    UNDO = "undo"  # the last grant did not help
+    TRY = "try"  # a move is on the hardware, to measure its gain
+    KEEP = "keep"  # the move on trial pays
+    UNDO = "undo"  # the last grant, or the move on trial, did not help
     SHUFFLE = "shuffle"  # masks moved, counts did not
     ADOPT = "adopt"  # tenants came, went or changed
-    HOLD = "hold"  # a change was wanted and rejected; the reason says why
+    WATCH = "watch"  # the load changed: tenants are measured again
+    REFUSE = "refuse"  # a change was wanted and rejected; the reason says why
+
+    @property
+    def acts(self) -> bool:
+        """Whether the step changes ways, or confirms a change."""
+        return self not in (Action.WATCH, Action.REFUSE)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -102,7 +102,7 @@ def _turns(
     """Yield the guest's newest decisions, each with other way changes of the same decision."""
     count = 0
     for recorded in reader.decisions(SCANNED, domain):
-        done = [one for one in turns.of(recorded) if one.kind != Action.HOLD]
+        done = [one for one in turns.of(recorded) if one.acts]
         its = [one for one in done if concerns(subject, one)]
         others = tuple(one for one in done if one not in its and _changed(one))
         for turn in its:
@@ -125,7 +125,7 @@ def _refused(
     number = domain.inventory.domain.id
     for recorded in reversed(reader.newer(number, domain.latest.row - LATELY, LATELY)):
         for turn in turns.of(recorded):
-            if turn.kind in (Action.HOLD, Action.UNDO) and concerns(subject, turn):
+            if turn.kind in (Action.REFUSE, Action.UNDO) and concerns(subject, turn):
                 return turn
     return None
 

@@ -12,6 +12,7 @@ import unicodedata
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"  # begins of a formula, full width too
 ELLIPSIS = "…"
+LEAST_MIDDLE = 9  # columns; a shorter text is cut at its end
 
 
 def plain(text: str) -> str:
@@ -60,6 +61,21 @@ def cut(text: str, columns: int) -> str:
             break
         kept.append(character)
     return "".join(kept) + ELLIPSIS
+
+
+def middle(text: str, columns: int) -> str:
+    """Return at most that many columns of the text, cut in the middle.
+
+    Names of similar guests often differ in their ends.
+    """
+    if width(text) <= columns or columns < LEAST_MIDDLE:
+        return cut(text, columns)
+    tail = ""
+    for character in reversed(text):
+        if width(character + tail) > (columns - 1) // 2:
+            break
+        tail = character + tail
+    return cut(text, columns - width(tail)) + tail
 
 
 def wrap(text: str, columns: int, lines: int) -> list[str]:

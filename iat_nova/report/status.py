@@ -23,10 +23,16 @@ from iat_nova.store import records
 from iat_nova.store.heartbeat import AgentState
 
 _INDENT = 12
+_LINES = 12  # for one statement
 
 
-def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) -> str:
-    """Return the status in lines for a terminal; `wall_s` is the present."""
+def page(
+    view: View, wall_s: float, *, width: int = 80, colour: bool = False, wrap: bool = False
+) -> str:
+    """Return the status in lines for a terminal; `wall_s` is the present.
+
+    With `wrap`, no line is longer than `width`; without, a statement is one line for `grep`.
+    """
     lines = [
         _field("agent", _agent(view, wall_s)),
         _field("data", f"{times.duration(view.now.age_s)} old" if view.now else "none"),
@@ -49,7 +55,16 @@ def page(view: View, wall_s: float, *, width: int = 80, colour: bool = False) ->
         lines += _shadow(view, domain, wall_s, width, colour)
     if not view.domains:
         lines += ["", "No tenants were recorded yet."]
-    return "\n".join(lines)
+    shown = "\n".join(lines).split("\n")
+    return "\n".join(part for line in shown for part in (_wrapped(line, width) if wrap else [line]))
+
+
+def _wrapped(line: str, width: int) -> list[str]:
+    """Return a line in parts that fit; a coloured way map fits already."""
+    if "\x1b" in line or escape.width(line) <= width:
+        return [line]
+    first, *more = escape.wrap(line[_INDENT:], width - _INDENT, _LINES)
+    return [line[:_INDENT] + first, *(" " * _INDENT + part for part in more)]
 
 
 def record(view: View) -> dict[str, Any]:
@@ -168,6 +183,10 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
         _field(
             "",
             waymap.text(domain.layout, domain.inventory, width=width - _INDENT, colour=colour),
+        ),
+        *(
+            _field("", line)
+            for line in waymap.sets(domain.layout, domain.inventory, width - _INDENT)
         ),
     ]
     coerced = words.coerced(domain.latest.iteration, domain.inventory)

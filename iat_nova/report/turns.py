@@ -37,6 +37,17 @@ class Turn:
     written: bool
 
     @property
+    def acts(self) -> bool:
+        """Whether the row is a change of ways or phase, not a reason against one."""
+        return self.kind not in (Action.WATCH, Action.REFUSE)
+
+    @property
+    def what(self) -> str:
+        """The action with its tenant and counts: ``grow ddio 2 -> 3``, ``try``."""
+        whom = "" if self.subject == "layout" else self.name
+        return " ".join(part for part in (self.kind, whom, self.ways) if part)
+
+    @property
     def ways(self) -> str:
         """The counts as ``2 -> 3``; one number if unchanged; empty if not known."""
         counts = [str(one) for one in (self.ways_before, self.ways_after) if one is not None]
@@ -97,9 +108,11 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
     for step in decision.steps:
         reason = names.sentence(step.reason)
         yield turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
-    done = [step for step in decision.steps if step.action is not Action.HOLD]
+    done = [step for step in decision.steps if step.action.acts]
     told = {step.subject for step in done}
-    reasons = "; ".join(names.sentence(step.reason) for step in done if step.subject == "layout")
+    reasons = "; ".join(
+        f"{step.action}: {names.sentence(step.reason)}" for step in done if step.subject == "layout"
+    )
     for subject in decision.moved:
         if subject not in told:
             before, after = iteration.layout_before, decision.layout

@@ -3,9 +3,9 @@
 
     0 [vswitch    ][pc1            ][be1        ][......][be2~~~ddio] 10
 
-Way 0 is on the left. Each box is one set of tenants, ``.`` an idle way, ``x`` a reserved way. ``~``
-is a way into which DDIO writes (beside a name: shared with DDIO). Ways guaranteed to no tenant and
-lent to the host's class are a separate box: ``host lent``.
+Way 0 is on the left. Each box is one set of tenants: all of them may fill its ways. ``.`` is an
+idle way, ``x`` a reserved way. ``~`` is a way into which DDIO writes (beside a name: shared with
+DDIO). Ways guaranteed to no tenant and lent to the host's class are a separate box: ``host lent``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from iat_nova.model import DDIO, DomainInventory, Layout, Priority, WayMask
 from iat_nova.report import escape
 
 LEAST_CELL, MOST_CELL = 3, 8
+SET_LINES = 2  # for the names of a set of tenants
 _SWATCHES = (153, 223, 157, 225, 229, 152, 216, 189, 194, 181)  # of the 256 terminal colours
 _DDIO_SWATCH = 209
 _SHARED_SWATCH, _SHARED_CRITICAL_SWATCH = 252, 110  # shared ways have a colour of their own
@@ -91,6 +92,34 @@ def text(
         box = _box(segment, label(segment, inventory), cell)
         boxes.append(_painted(box, segment, inventory) if colour else box)
     return f"0 {''.join(boxes)} {ways - 1}"
+
+
+def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
+    """Return a line per set of tenants with the same mask, if masks overlap, and one for DDIO.
+
+    ``########...  8 ways 0xff   db, web``; no line where each way has one set at most.
+    """
+    filled = 0
+    for group in layout.groups:
+        if filled & group.mask:
+            break
+        filled |= group.mask
+    else:
+        return []
+    ways, names = inventory.domain.ways, inventory.names
+    same: dict[WayMask, list[str]] = {}
+    for group in layout.groups:
+        same.setdefault(group.mask, []).extend(escape.plain(names.get(t, t)) for t in group.tenants)
+    rows = [(mask, "#", ", ".join(whose)) for mask, whose in sorted(same.items())]
+    rows += [(layout.ddio, "~", "DDIO")] if layout.ddio else []
+    wide = max(len(str(mask)) for mask, _, _ in rows)
+    lines = []
+    for mask, sign, whose in rows:
+        drawn = "".join(sign if mask & (1 << way) else "." for way in range(ways))
+        before = f"{drawn} {mask.count:>2} {mask!s:<{wide}} "
+        first, *more = escape.wrap(whose, width - len(before), SET_LINES)
+        lines += [before + first, *(" " * len(before) + line for line in more)]
+    return lines
 
 
 def swatch(number: int) -> int:

@@ -11,7 +11,6 @@ from iat_nova.common import amounts as figures
 from iat_nova.model import (
     DDIO,
     UNLIMITED,
-    Action,
     Change,
     Decision,
     DomainInventory,
@@ -58,11 +57,12 @@ def deeds(iteration: Iteration, inventory: DomainInventory, *, why: bool = False
     state = state_change(decision)
     if decision.why and (why or not decision.steps):
         state += f": {'; '.join(map(names.within, decision.why))}"
-    acted = [step for step in decision.steps if step.action != Action.HOLD]
+    acted = [step for step in decision.steps if step.action.acts]
     parts = [state]
     parts += [step_words(one, names) for one in (decision.steps if why or not acted else acted)]
     if decision.moved:
-        parts.append(f"moved: {', '.join(map(names, decision.moved))}")
+        moved = [*map(names, decision.moved)]
+        parts.append(f"moved: {', '.join(moved) if why else figures.names(moved)}")
     parts += limits(iteration, inventory, names)
     return "; ".join(parts)
 
@@ -82,13 +82,14 @@ def state_change(decision: Decision, arrow: str = "->") -> str:
 
 
 def step_words(step: Step, names: Names) -> str:
-    """Return ``grow ddio 2 -> 3 ways: reason``."""
+    """Return ``grow ddio 2 -> 3 ways: reason``; without a tenant ``keep: reason``."""
     ways = ""
     if step.ways_before is not None and step.ways_after is not None:
         ways = f" {step.ways_before} -> {step.ways_after} ways"
     elif step.ways_after is not None:
         ways = f" {figures.ways(step.ways_after)}"
-    return f"{step.action} {names(step.subject)}{ways}: {names.within(step.reason)}"
+    whom = "" if step.subject == "layout" else f" {names(step.subject)}"
+    return f"{step.action}{whom}{ways}: {names.within(step.reason)}"
 
 
 class Names:
@@ -118,7 +119,7 @@ class Names:
         """Return the name in at most that many columns, with its distinguishing suffix."""
         name = self(subject)
         end = self._marks.get(subject, "")
-        return escape.cut(name[: len(name) - len(end)], columns - len(end)) + end
+        return escape.middle(name[: len(name) - len(end)], columns - len(end)) + end
 
 
 def observing(status: Status) -> str | None:
@@ -167,8 +168,9 @@ def explain(
     *,
     width: int = 80,
     colour: bool = False,
+    thresholds: bool = True,
 ) -> str:
-    """Return the page of reasons: inputs, thresholds, transition, steps, way maps."""
+    """Return the page of reasons: transition, steps, way maps, inputs and, if asked, thresholds."""
     decision = iteration.decision
     names = Names(inventory, iteration.former)
     written = "written" if iteration.effective is not None else "only observed, nothing written"
@@ -180,11 +182,11 @@ def explain(
         ],
         _state_block(decision, names, width),
         _changes_block(decision, iteration, names, parameters),
-        _steps_block(decision, names),
+        _steps_block(decision, names, width),
         _map_block(iteration, inventory, width, colour),
-        _inputs_block(iteration, inventory),
+        _inputs_block(iteration, inventory, width),
     ]
-    if settings is not None and parameters is not None:
+    if thresholds and settings is not None and parameters is not None:
         blocks.append(_thresholds_block(settings.strategy, parameters, width))
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
@@ -222,16 +224,16 @@ def _state_block(decision: Decision, names: Names, width: int) -> list[str]:
     why = [names.within(one) for one in decision.why]
     if decision.rule is not None:
         meaning = f": {why.pop(0)}" if why else ""
-        lines = [f"State      {before} -> {after}, transition {decision.rule}{meaning}"]
+        texts = [f"{before} -> {after}, transition {decision.rule}{meaning}"]
     elif before != after:
-        lines = [f"State      {before} -> {after}"]
+        texts = [f"{before} -> {after}"]
     else:
-        lines = [f"State      {after}"]
+        texts = [after]
     if decision.stable:
-        lines.append("           nothing was done in this iteration")
+        texts.append("nothing was done in this iteration")
         why = why or ["the strategy gave no reason"]
-    wrapped = [line for text in why for line in escape.wrap(text, width - 11, 12)]
-    return lines + [f"           {text}" for text in wrapped]
+    wrapped = [line for text in (*texts, *why) for line in escape.wrap(text, width - 11, 12)]
+    return [f"{'' if number else 'State':<11}{line}" for number, line in enumerate(wrapped)]
 
 
 def _changes_block(
@@ -265,10 +267,14 @@ def _change_row(change: Change, names: Names, parameters: Parameters | None) -> 
     )
 
 
-def _steps_block(decision: Decision, names: Names) -> list[str]:
+def _steps_block(decision: Decision, names: Names, width: int) -> list[str]:
     if not decision.steps:
         return ["What was done: nothing"]
-    return ["What was done"] + [f"  {step_words(step, names)}" for step in decision.steps]
+    lines = ["What was done"]
+    for step in decision.steps:
+        first, *more = escape.wrap(step_words(step, names), width - 4, 12)
+        lines += [f"  {first}", *(f"    {line}" for line in more)]
+    return lines
 
 
 def _map_block(
@@ -283,6 +289,7 @@ def _map_block(
         lines.append(f"  before {drawn}")
     drawn = waymap.text(decision.layout, inventory, width=width - 9, colour=colour)
     lines.append(f"  after  {drawn}")
+    lines += [f"         {line}" for line in waymap.sets(decision.layout, inventory, width - 9)]
     names = Names(inventory, iteration.former)
     moved = [
         (
@@ -357,12 +364,12 @@ def coerced(iteration: Iteration, inventory: DomainInventory) -> list[str]:
     ]
 
 
-def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]:
+def _inputs_block(iteration: Iteration, inventory: DomainInventory, width: int) -> list[str]:
     """List the rates with the masks during the measurement, i.e. before the decision."""
     sample, before = iteration.sample, iteration.layout_before
     layout = before or iteration.decision.layout
     rows: list[tuple[str, ...]] = [
-        ("tenant", "priority", "ways", "mask", "IPC", "references", "misses", "miss rate", "")
+        ("tenant", "priority", "ways", "mask", "IPC", "references", "misses", "rate", "")
     ]
     overlapping, names = layout.overlaps_ddio, Names(inventory)
     for tenant in inventory.tenants:
@@ -370,7 +377,7 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]
         rates = sample.tenants.get(tenant.id)
         rows.append(
             (
-                names.cut(tenant.id, 24),
+                names.cut(tenant.id, max(12, width - _OTHERS)),
                 tenant.priority + (" I/O" if tenant.io else ""),
                 str(mask.count) if mask is not None else "-",
                 str(mask) if mask is not None else "-",
@@ -389,7 +396,7 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory) -> list[str]
         f"What was measured over {sample.interval_s:.2f} s, "
         + ("with the ways before the decision" if before else "beside the ways after the decision"),
         f"  DDIO {place}: {ddio}",
-        *columns(rows, "llrrrrrrl"),
+        *(line.rstrip() for line in columns(rows, "llrrrrrrl", 1)),
     ]
 
 
@@ -445,17 +452,24 @@ def _thresholds_block(strategy: str, parameters: Parameters, width: int) -> list
     else:
         texts = [sentences.text(one) for one in said] or ["none"]
     texts.append(f"every {parameters.interval_s:g} s")
-    lines = escape.wrap(escape.plain("; ".join(texts)), width - 2, 12)
-    return [f"Thresholds of {escape.plain(strategy)}", *(f"  {text}" for text in lines)]
+    lines = [f"Thresholds of {escape.plain(strategy)}"]
+    for text in texts:
+        first, *more = escape.wrap(escape.plain(text), width - 4, 4)
+        lines += [f"  {first}", *(f"    {line}" for line in more)]
+    return lines
 
 
-def columns(rows: Sequence[tuple[str, ...]], alignment: str) -> list[str]:
-    """Align rows in columns, with two blanks between columns and two in front."""
+_OTHERS = 2 + 10 + 5 + 8 + 5 + 11 + 9 + 7 + 6
+"""Columns of the table of inputs beside the names."""
+
+
+def columns(rows: Sequence[tuple[str, ...]], alignment: str, blanks: int = 2) -> list[str]:
+    """Align rows in columns, with `blanks` between columns and two in front."""
     widths = [max(escape.width(row[number]) for row in rows) for number in range(len(alignment))]
     return [
         (
             "  "
-            + "  ".join(
+            + (" " * blanks).join(
                 escape.fit(text, room, right=side == "r")
                 for text, room, side in zip(row, widths, alignment, strict=True)
             )

@@ -20,6 +20,7 @@ from cattrs.preconf.json import make_converter
 from iat_nova.common.untrusted import worded
 from iat_nova.model import (
     DDIO,
+    Action,
     Decision,
     DomainInventory,
     Facts,
@@ -89,7 +90,7 @@ class Iteration:
     def about_ways(self) -> bool:
         """Whether the decision gave, took or moved ways."""
         decision = self.decision
-        return bool(decision.moved) or any(step.action != "hold" for step in decision.steps)
+        return bool(decision.moved) or any(step.action.acts for step in decision.steps)
 
     @property
     def coerced(self) -> Mapping[str, tuple[WayMask, WayMask]]:
@@ -214,6 +215,14 @@ class Event:
     message: Message
 
 
+_FORMER: Mapping[str, str] = {"hold": Action.REFUSE.value}
+"""Actions by their names in records of earlier versions."""
+
+
+def _action(plain: str) -> Action:
+    return Action(_FORMER.get(plain, plain))
+
+
 @functools.cache
 def _converter() -> cattrs.Converter:
     converter = make_converter(detailed_validation=False)
@@ -222,6 +231,7 @@ def _converter() -> cattrs.Converter:
     converter.register_unstructure_hook(Message, _plain_message)
     converter.register_structure_hook(Message, lambda value, _: _message(value))
     converter.register_structure_hook(Reason, lambda value, _: _reason(value))
+    converter.register_structure_hook(Action, lambda value, _: _action(value))
     return converter
 
 

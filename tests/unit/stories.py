@@ -230,7 +230,7 @@ def burst(number: int, wall_s: float, ddio_ways: int = 2, inventory_id: int = 1)
                 ddio_ways,
                 ddio_ways + 1,
             ),
-            Step(Action.HOLD, PC, verbatim("no idle way")),
+            Step(Action.REFUSE, PC, verbatim("no idle way")),
         ),
         allocation=Allocation(ddio_ways + 1, {"stack": 2, PC: 3, BE: 3}),
         layout=layout(ddio_ways + 1),

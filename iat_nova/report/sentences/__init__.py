@@ -116,10 +116,12 @@ _BETWEEN: Mapping[str, str] = {
 }
 """What stands between several messages or texts."""
 
+_NO_GAIN = 0.0005  # a smaller gain has no sign
+
 _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "change": lambda value: amounts.percent(float("inf") if value is None else value),
     "gain0": "{:+.0%}".format,
-    "gain1": "{:+.1%}".format,
+    "gain1": lambda value: "±0.0%" if abs(value) < _NO_GAIN else f"{value:+.1%}",
     "gbps": lambda value: f"{value / 1e9:.1f} GB/s",
     "group": lambda name: name or "the default group",
     "last": lambda count: "the last way" if count == 1 else f"the last {amounts.ways(count)}",

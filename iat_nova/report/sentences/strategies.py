@@ -36,10 +36,10 @@ SENTENCES: Mapping[str, str] = {
     "port-dca-on": "DDIO on again at root port {port}",
     "release": "out of the pollute buffer",
     # trials of pollute-buffer
-    "kept": "{move:also}: {cause:also}, kept",
-    "tried": "tried: {move:also}",
-    "undone": "{move:also}: {cause:also}, undone",
-    "undone-by-load": "{move:also}: undone, {tenant:name} has another load",
+    "kept": "{move:also} ({cause:also})",
+    "tried": "{move:also}",
+    "undone": "{move:also} ({cause:also})",
+    "undone-by-load": "{move:also} ({tenant:name} has another load)",
     "speeds": "speeds {gain:gain1} together",
     "speeds-most": "speeds {gain:gain1} together, {tenant:name} {change:gain1}",
     "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} with what best-effort "
@@ -93,19 +93,20 @@ SENTENCES: Mapping[str, str] = {
     "too-little-again": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1} "
     "after {failures} failures of its kind",
     # thresholds of pollute-buffer
-    "threshold-best-effort": "a best-effort tenant is left {share:share} of its speed outside the "
-    "buffer unless critical ones gain more",
-    "threshold-ddio-busy": "DDIO is busy above {misses_per_s:rate}",
-    "threshold-ddio-least": "DDIO from {ways} ways",
+    "threshold-best-effort": "a best-effort tenant keeps {share:share} of its speed outside the "
+    "buffer, unless critical tenants gain more",
+    "threshold-ddio-busy": "DDIO is busy above {misses_per_s:rate} misses",
+    "threshold-ddio-least": "DDIO has {ways:ways} at least",
     "threshold-kept": "a trial is kept above {gain:gain1} in {samples} samples",
-    "threshold-kept-at-once": "at once above {gain:gain1}",
-    "threshold-port-dca": "with DDIO off at its root port {share:share}",
-    "threshold-port-dca-saves": "that is tried where the LLC's hits save the owner less than "
-    "{share:share}",
+    "threshold-kept-at-once": "a trial is kept at once above {gain:gain1}",
+    "threshold-port-dca": "with DDIO off at a root port, its owner may lose {share:share}",
+    "threshold-port-dca-saves": "DDIO off at a root port is tried where LLC hits save the owner "
+    "less than {share:share}",
     "threshold-smaller-buffer": "in a buffer of one way no tenant may lose {share:share}, by "
     "lending {lent:share}",
-    "threshold-tried": "tried after {samples} samples, after one where {gain:gain0} may be gained",
-    "threshold-undone-at-once": "undone at once without a gain",
+    "threshold-tried": "a move is tried after {samples} samples, after one where {gain:gain0} may "
+    "be gained",
+    "threshold-undone-at-once": "a trial is undone at once without a gain",
     # why iat leaves the ways as they are
     "ddio-high-unchanged": "DDIO misses {misses_per_s:rate} (high above {low_per_s:rate}), "
     "unchanged",

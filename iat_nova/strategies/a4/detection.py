@@ -108,7 +108,7 @@ def _hits(labels: Iterable[Label], base: TickReading, now: TickReading) -> Itera
         off = abs(after - before)
         if off > t.HIT_POINTS_STABLE and off > t.HIT_CHANGE * before:
             what = message("hits-changed", before_percent=before, after_percent=after)
-            yield Step(Action.HOLD, label.id, what)
+            yield Step(Action.REFUSE, label.id, what)
 
 
 def guarded(

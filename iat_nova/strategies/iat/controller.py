@@ -235,7 +235,7 @@ class Controller:
         try:
             placed = self._place(state, view, ledger, ranking)
         except layout.LayoutError as error:
-            hold = Step(Action.HOLD, "layout", message("no-layout", error=error.message))
+            hold = Step(Action.REFUSE, "layout", message("no-layout", error=error.message))
             placed, ranking, kept = view.placed, state.ranking, state
             outcome = dataclasses.replace(outcome, steps=(hold,), waiting=())
         else:
@@ -283,7 +283,7 @@ class Controller:
         )
         left_s = retry_at_s - sample.taken_at_s
         hold = Step(
-            Action.HOLD,
+            Action.REFUSE,
             "layout",
             message("masks-moved-often", times=len(recent), delay_s=left_s),
         )

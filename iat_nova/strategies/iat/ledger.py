@@ -111,7 +111,7 @@ class Ledger:
 
     def hold(self, subject: str, reason: Message) -> None:
         """Record a change that was wanted but not made."""
-        self.steps.append(Step(Action.HOLD, subject, reason))
+        self.steps.append(Step(Action.REFUSE, subject, reason))
 
     def grant(self, member: Member, cause: Cause, reason: Message) -> Granted:
         """Give a tenant a way from the idle pool, or else from a best-effort tenant.

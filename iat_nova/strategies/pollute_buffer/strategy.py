@@ -216,7 +216,7 @@ class PolluteBuffer:
             deviation=0.0,
         )
         subject = state.trial.subject if state.trial is not None else "layout"
-        action = Action.HOLD if state.trial is None else Action.UNDO
+        action = Action.WATCH if state.trial is None else Action.UNDO
         return fresh, (Step(action, subject, what),), ()
 
     def _judge(self, state: State, now: Now) -> Outcome:
@@ -287,7 +287,7 @@ class PolluteBuffer:
         after = dataclasses.replace(
             state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
         )
-        step = Step(Action.SHUFFLE, move.subject, message("tried", move=move.what))
+        step = Step(Action.TRY, move.subject, message("tried", move=move.what))
         return after, (*steps, step), ()
 
     def _nothing_to_try(self, state: State, now: Now) -> Message:
@@ -301,7 +301,7 @@ class PolluteBuffer:
             return self._another_load(state, now, cause)
         if cause:
             plan = self._called_in(seen, now)
-            step = Step(Action.HOLD, "layout", message("measuring-anew", cause=cause))
+            step = Step(Action.WATCH, "layout", message("measuring-anew", cause=cause))
             fresh = _afresh(dataclasses.replace(seen, plan=plan))
             return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
         why = (*calm, *watch.ddio(now, self.parameters))
@@ -326,7 +326,7 @@ class PolluteBuffer:
 
 
 def _kept(move: Move, seen: trial.Shown) -> Step:
-    return Step(Action.GROW, move.subject, message("kept", move=move.what, cause=seen.result))
+    return Step(Action.KEEP, move.subject, message("kept", move=move.what, cause=seen.result))
 
 
 def _undone(move: Move, why: Message) -> Step:

@@ -670,7 +670,7 @@ class AgentTest(unittest.TestCase):
         for wrong, words in (
             ({"steps": None}, "expected a tuple of Step"),
             ({"domain": 7}, "decided for cache domain 7, expected 0"),
-            ({"steps": (Step(Action.HOLD, "layout", 3),)}, "has 3, expected a Message"),
+            ({"steps": (Step(Action.REFUSE, "layout", 3),)}, "has 3, expected a Message"),
             ({"phase": None}, "has None, expected text"),
             ({"why": [1]}, "expected a tuple of Message"),
             ({"iteration": "x"}, "has 'x', expected a whole number"),

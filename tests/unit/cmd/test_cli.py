@@ -25,7 +25,7 @@ from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.explain import moment
 from iat_nova.conf import LOCK
-from iat_nova.model import Hold, WayRequest, message, verbatim
+from iat_nova.model import Action, Hold, TenantKind, WayRequest, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, moments
 from iat_nova.store.heartbeat import only_agent
@@ -33,7 +33,7 @@ from iat_nova.store.records import Iteration
 from iat_nova.store.replay import Replay
 from iat_nova.store.requests import PauseFile
 from iat_nova.store.writer import History
-from tests.unit import stories
+from tests.unit import build, stories
 
 EVIL = "be\x1b[31m\u202e"
 ROOT = pathlib.Path(__file__).parents[3]
@@ -143,7 +143,7 @@ class TestTenants(CliCase):
             self.tell()
         _, out, err = self.run_it("tenants")
         *table, below = out.splitlines()
-        self.assertLessEqual(max(map(len, table)), 90)
+        self.assertLessEqual(max(map(len, table)), 80)
         self.assertRegex(below, "^be1: x{90}; ")
         self.assertNotIn("\x1b", out)
         self.assertEqual("", err)
@@ -241,6 +241,43 @@ class TestStatus(CliCase):
             self.assertEqual(0, self.run_it("--config-dir", str(self.folder), "status")[0])
 
 
+class TestWidth(CliCase):
+    """80 columns hold what is listed, whatever the guests are called."""
+
+    def test_listings(self):
+        """Of a guest with a long name, whose end stays visible; also in wide characters."""
+        for name in ("production-database-replica-eu-central-1-of-customer-4711", "数据库" * 20):
+            self.tell(be_name=name)
+            for arguments in (
+                ("tenants",),
+                ("decisions",),
+                ("decisions", "--kind", "refuse"),
+                ("explain",),
+                ("explain", "-v"),
+                ("explain", "pc1"),
+            ):
+                with self.subTest(arguments=arguments), mock.patch.dict(os.environ, COLUMNS="80"):
+                    _, out, _ = self.run_it(*arguments)
+                    lines = [one for one in out.splitlines() if not one.startswith(name)]
+                    self.assertLessEqual(max(map(escape.width, lines)), 80, out)
+            self.assertIn(f"{name[-5:]} ", self.run_it("tenants")[1])
+
+    def test_the_short_table(self):
+        """Cells of people: I/O beside the priority, DDIO beside the mask, the pool's guests."""
+        pool = build.tenant("pool", 12, kind=TenantKind.POOL, members=("dev",))
+        found = stories.inventory()
+        with mock.patch.object(
+            stories,
+            "inventory",
+            lambda name: dataclasses.replace(found, tenants=(*found.tenants, pool)),
+        ):
+            self.tell()
+        _, out, _ = self.run_it("tenants")
+        self.assertIn("| pc1        | PC I/O    | 4-5  | 3    | 0x1c       |", out)
+        self.assertIn("| 0xe0 ~ddio |", out)
+        self.assertIn("| pool (dev) |", out)
+
+
 class TestExplain(CliCase):
     def test_forms_of_time(self):
         """Every documented form leads to the decision in force then."""
@@ -266,10 +303,10 @@ class TestExplain(CliCase):
             iteration = Iteration(0.0, 0.0, 0, 0, None, None, decision)
             return types.SimpleNamespace(iteration=iteration)
 
-        state_only = recorded(actions=("hold",))
+        state_only = recorded(actions=(Action.REFUSE,))
         for other, expected in (
             (recorded(moved=("ddio",)), 1),
-            (recorded(actions=("grow",)), 1),
+            (recorded(actions=(Action.GROW,)), 1),
             (recorded(), 0),
         ):
             found = [state_only, other]
@@ -468,7 +505,7 @@ class TestDecisions(CliCase):
         self.tell(begin_s)
         between = datetime.datetime.fromtimestamp(begin_s + 5.5).isoformat()
         rows = json.loads(self.run_it("decisions", "-f", "json")[1])
-        self.assertEqual(["phase", "grow", "hold"] * 3, [row["kind"] for row in rows])
+        self.assertEqual(["phase", "grow", "refuse"] * 3, [row["kind"] for row in rows])
         self.assertEqual([4, 5, 6], sorted({row["iteration"] for row in rows}))
         grown = rows[1]
         self.assertEqual(
@@ -477,7 +514,7 @@ class TestDecisions(CliCase):
         )
         for arguments, count in (
             (("--kind", "grow"), 3),
-            (("--kind", "grow", "--kind", "hold"), 6),
+            (("--kind", "grow", "--kind", "refuse"), 6),
             (("--guest", "pc1"), 3),
             (("pc1",), 3),
             (("--guest", "vswitch"), 0),
@@ -519,7 +556,7 @@ class TestExplainGuest(CliCase):
             "flavor nfv.large",
             "may have 2 to 8 ways, starts with 3",
             "has 3 ways 0x1c",
-            "hold: no idle way",
+            "refuse: no idle way",
             "What would help",
             "iat:llc_ways=4 in flavor nfv.large",
             "iat-nova hold pc1 --ways 4",

@@ -123,7 +123,7 @@ class TestAccount(unittest.TestCase):
         told = self.tell()
         page = account.page(told, stories.NIGHT + 9)
         self.assertIn("Class      class gold (flavor=nfv.large)", page)
-        self.assertIn("hold: no idle way", page)
+        self.assertIn("refuse: no idle way", page)
         self.assertTrue(all(len(line) <= 80 for line in page.splitlines()), page)
 
     def test_a_limit_of_bandwidth(self):

@@ -108,7 +108,7 @@ class MetricsTest(unittest.TestCase):
             ("iat_nova_transitions_total", {"transition": "1"}, 1),
             ("iat_nova_transitions_total", {"transition": "2"}, 0),
             ("iat_nova_steps_total", {"action": "grow"}, 1),
-            ("iat_nova_steps_total", {"action": "hold"}, 1),
+            ("iat_nova_steps_total", {"action": "refuse"}, 1),
             ("iat_nova_masks_moved_total", {}, 1),
             ("iat_nova_iterations_total", {}, 2),
             ("iat_nova_loop_phase_seconds", {"phase": "read"}, 40.5e-6),

@@ -137,7 +137,7 @@ class TestTable(unittest.TestCase):
         inner = message("would-lose", tenant="uuid/1", loss=0.071, limit=0.05)
         outer = message("undone", move=message("ddio-ways", ways=4), cause=inner)
         self.assertEqual(
-            "4 ways for DDIO: web lost 7.1% of its speed, more than 5%, undone",
+            "4 ways for DDIO (web lost 7.1% of its speed, more than 5%)",
             text(outer, {"uuid/1": "web"}.get),
         )
         self.assertIn("that DDIO held", text(message("way-back", tenant="ddio")))

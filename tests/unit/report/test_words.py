@@ -21,7 +21,7 @@ class TestWords(unittest.TestCase):
         self.assertEqual(
             "domain 0 #4: Low Keep -> I/O Demand (1): misses high: I/O presses the LLC; "
             "grow ddio 2 -> 3 ways: misses 4.2 M/s above 1 M/s; "
-            "hold pc1: no idle way; moved: ddio",
+            "refuse pc1: no idle way; moved: ddio",
             words.line(self.iteration, self.inventory),
         )
 
@@ -32,7 +32,7 @@ class TestWords(unittest.TestCase):
             "Iteration #4 of cache domain 0",
             "Low Keep -> I/O Demand, transition 1: misses high",
             "+950 %  above THRESHOLD_MISS_LOW 1.0 M/s",
-            "hold pc1: no idle way",
+            "refuse pc1: no idle way",
             "before 0 [",
             "after  0 [",
             "moved  ddio  2 ways 0x600  -> 3 ways 0x700",
@@ -46,11 +46,11 @@ class TestWords(unittest.TestCase):
     def test_thresholds_are_those_the_strategy_reads(self):
         """Each says its own; of one that is not there, or does not say, the policy's are shown."""
         said = {
-            "iat": "Thresholds of iat\n  stable 3.0%; DDIO misses low 1.0 M/s; DDIO 2..6 ways;",
-            "pollute-buffer": "after one where +3% may be gained;",
-            "a4": "T5 LLC misses 90%; every 1 s",
-            "unmanaged": "Thresholds of unmanaged\n  none; every 1 s",
-            "gone": "Thresholds of gone\n  THRESHOLD_STABLE 3.0%; THRESHOLD_MISS_LOW 1.0 M/s;",
+            "iat": "Thresholds of iat\n  stable 3.0%\n  DDIO misses low 1.0 M/s\n  DDIO 2..6",
+            "pollute-buffer": "after one where +3% may be gained\n",
+            "a4": "T5 LLC misses 90%\n  every 1 s",
+            "unmanaged": "Thresholds of unmanaged\n  none\n  every 1 s",
+            "gone": "Thresholds of gone\n  THRESHOLD_STABLE 3.0%\n  THRESHOLD_MISS_LOW 1.0 M/s\n",
         }
         for strategy, text in said.items():
             with self.subTest(strategy):

@@ -141,7 +141,7 @@ class TrialTest(unittest.TestCase):
         self.assertLessEqual(buffer.count, 2)
         self.assertGreater(here.under(layout).speeds[0], 1.5 * before)
         kept = run.steps("kept")[0]
-        self.assertEqual((Action.GROW, "layout"), (kept.action, kept.subject))
+        self.assertEqual((Action.KEEP, "layout"), (kept.action, kept.subject))
         self.assertEqual("best-effort-topmost", kept.reason.values["move"].code)
         self.assertGreater(kept.reason.values["cause"].values["gain"], 0.0)
 

@@ -109,7 +109,7 @@ class TestIoDemand(unittest.TestCase):
         """The machine says what it would do; nothing moves and it comes to rest."""
         story = Story((guest("a", io=True),), ways=domain(ddio_resizable=False)).settled()
         wants = story.second(misses=5 * M)
-        self.assertEqual([(Action.HOLD, "ddio")], actions(wants))
+        self.assertEqual([(Action.REFUSE, "ddio")], actions(wants))
         story.second()
         self.assertTrue(story.second().stable)
         self.assertEqual((2, FsmState.IO_DEMAND), (story.ddio, story.state.fsm))
@@ -141,7 +141,7 @@ class TestShutWays(unittest.TestCase):
         story.second()
         self.assertEqual((4, 2), (story.ddio, story.ways("be")))
         story.second()
-        self.assertEqual((4, [(Action.HOLD, "ddio")]), (story.ddio, actions(story.decision)))
+        self.assertEqual((4, [(Action.REFUSE, "ddio")]), (story.ddio, actions(story.decision)))
         self.assertEqual((), story.sharing)
 
     def test_what_cannot_be_laid_out_is_held(self) -> None:
@@ -152,7 +152,7 @@ class TestShutWays(unittest.TestCase):
             (guest("a", io=True, ways=1),), ways=tied, features=self.SHUT, parameters=parameters
         ).settled()
         decision = story.second(misses=5 * M)
-        self.assertEqual([(Action.HOLD, "layout")], actions(decision))
+        self.assertEqual([(Action.REFUSE, "layout")], actions(decision))
         self.assertEqual("no-layout", decision.steps[0].reason.code)
         self.assertEqual((1, (), ()), (story.ddio, decision.moved, story.state.grants))
         self.assertEqual(FsmState.IO_DEMAND, story.state.fsm)
@@ -173,12 +173,12 @@ class TestCoreDemand(unittest.TestCase):
         story = self._pressed()
         self.assertEqual((3, 3), (story.decision.rule, story.ways("vf")))
         story.second()
-        self.assertEqual([(Action.HOLD, "vf")], actions(story.decision))
+        self.assertEqual([(Action.REFUSE, "vf")], actions(story.decision))
         self.assertEqual(3, story.ways("vf"))
         backoff = story.state.backoffs[0]
         self.assertEqual(("vf", 10.0), (backoff.subject, backoff.delay_s))
         story.second({"vf": rates(12 * M, 5.5 * M, 0.65)}, misses=4.1 * M)
-        self.assertEqual([(Action.HOLD, "vf")], actions(story.decision))
+        self.assertEqual([(Action.REFUSE, "vf")], actions(story.decision))
         story.second({"vf": rates(14 * M, 6.5 * M, 0.6)})  # 17 % more references
         self.assertEqual([(Action.GROW, "vf")], actions(story.decision)[:1])
 
@@ -200,7 +200,7 @@ class TestCoreDemand(unittest.TestCase):
         self.assertEqual((3, 1), (story.ways("vf"), story.ways("be")))
         story.second({"vf": rates(12 * M, 4 * M, 0.8)}, misses=3.5 * M)  # it helped
         self.assertEqual((3, 1, 7), (story.ways("vf"), story.ways("be"), story.ways("other")))
-        self.assertEqual([(Action.HOLD, "vf")], actions(story.decision))
+        self.assertEqual([(Action.REFUSE, "vf")], actions(story.decision))
 
     def test_a_best_effort_io_tenant_takes_from_others(self) -> None:
         """What presses is I/O: unlike a core's own hunger, it is served from others' ways too."""
@@ -422,7 +422,7 @@ class TestDamping(unittest.TestCase):
         story.second()
         self.assertEqual(3, story.ddio)
         held = story.second()
-        self.assertEqual([(Action.HOLD, "layout")], actions(held))
+        self.assertEqual([(Action.REFUSE, "layout")], actions(held))
         for _ in range(57):
             self.assertTrue(story.second().stable)
         self.assertEqual(3, story.ddio)
