@@ -17,7 +17,7 @@ from iat_nova.model import CacheDomain, Facts, Message, message
 from iat_nova.model.message import as_message
 from iat_nova.nova.extra_specs import WAYS_LIMIT
 from iat_nova.policy import PolicyError, document
-from iat_nova.policy.render import Rendered
+from iat_nova.policy.rendered import Rendered
 from iat_nova.store import records
 from iat_nova.store.records import RecordError
 

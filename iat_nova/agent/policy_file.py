@@ -27,7 +27,8 @@ from iat_nova.hardware.kernel.capabilities import give_up
 from iat_nova.model import HostFacts, Message, message
 from iat_nova.policy import Policy, default, parse
 from iat_nova.policy.problems import PolicyError, Problem
-from iat_nova.policy.render import Rendered, render
+from iat_nova.policy.render import render
+from iat_nova.policy.rendered import Rendered
 
 MARKUP = ("{{", "{%", "{#")
 """The beginnings of a template's parts; a text without any of these is rendered unchanged."""

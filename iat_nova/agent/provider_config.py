@@ -15,8 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-import jinja2
-
 from iat_nova.common.owned_folder import write_named
 from iat_nova.common.readers import PROVIDER
 from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
@@ -84,6 +82,8 @@ def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) 
         total = max(1, total)  # Placement refuses an empty inventory
     elif total < 1:
         raise ProviderConfigError(message("offer-empty", reasons=offer.reasons))
+    import jinja2  # noqa: PLC0415 - slow to load
+
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("iat_nova.agent", "."),
         undefined=jinja2.StrictUndefined,

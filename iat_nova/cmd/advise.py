@@ -12,7 +12,6 @@ from typing import Any
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
 from iat_nova.common import plugins
-from iat_nova.inventory import mempools, ovs, ovs_rpc
 from iat_nova.model import Mempool, Parameters
 from iat_nova.report import advice, escape, words
 from iat_nova.report.advice import Advice, Assumed, Estimate, Estimator
@@ -137,6 +136,8 @@ examples:
 
     def _pools(self, parsed_args: argparse.Namespace) -> tuple[Mempool, ...]:
         """Return ovs-vswitchd's mempools; empty without mempools or without an answer."""
+        from iat_nova.inventory import mempools, ovs, ovs_rpc  # noqa: PLC0415 - slow to load
+
         settings = self.settings(parsed_args)
         try:
             control = settings.vswitchd_control or ovs.vswitchd_control(settings.ovs_rundir)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from importlib.metadata import EntryPoint
 from typing import Any
 
-import yaml
 from cliff import command, lister, show
 from cliff.formatters.base import SingleFormatter
 from stevedore.extension import Extension, ExtensionManager
@@ -47,7 +46,13 @@ EXITS = {
 
 MACHINE_FORMATS = ("json", "yaml")  # these formats escape by themselves: values stay unescaped
 
-KNOWN_ERRORS = (HistoryError, RecordError, conf.ConfigError, OSError, yaml.YAMLError)
+KNOWN_ERRORS = (HistoryError, RecordError, conf.ConfigError, OSError)
+
+
+def _known_errors() -> tuple[type[Exception], ...]:
+    """Return the errors that become messages; PyYAML's if a command has loaded PyYAML."""
+    yaml = sys.modules.get("yaml")
+    return KNOWN_ERRORS if yaml is None else (*KNOWN_ERRORS, yaml.YAMLError)
 
 
 class Failure(Exception):
@@ -106,7 +111,7 @@ class Command(command.Command):  # type: ignore[misc]
             text = f"{error}. Is iat-nova-agent running with this state directory?"
             text += " Another one is named by --state-dir"
             raise Failure(text, EXIT_NOT_RUNNING) from error
-        except KNOWN_ERRORS as error:
+        except _known_errors() as error:
             raise Failure(escape.lines(told(error))) from error
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:

@@ -14,7 +14,7 @@ from typing import Any
 
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
-from iat_nova.cmd.explain import moment
+from iat_nova.cmd.when import moment
 from iat_nova.report import escape, times
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import KINDS, MOVE, Turn, Turns, concerns

@@ -9,9 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import Any
 
-from iat_nova.checks import doctor
 from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, add_text_format
-from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.probe import Finding
 from iat_nova.report import sentences
 from iat_nova.store import records
@@ -64,6 +62,9 @@ examples:
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the columns and a row a finding."""
+        from iat_nova.checks import doctor  # noqa: PLC0415 - slow to load
+        from iat_nova.hardware.host import probe  # noqa: PLC0415
+
         found = doctor.as_service(self.settings(parsed_args), probe.Host())
         if not doctor.can_enforce(found):
             self._status = EXIT_FAILURE

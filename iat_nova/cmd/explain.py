@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import datetime
 import math
 import re
 import shutil
@@ -14,6 +13,7 @@ from typing import Any
 
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_NOT_RUNNING, EXIT_USAGE, Failure, Page
+from iat_nova.cmd.when import is_time, moment
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
 from iat_nova.report import account, moments, times, words
@@ -23,7 +23,6 @@ from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration, RecordError, SettingsInForce
 
-_SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 _NUMBER = re.compile(r"#(\d+)")
 
 
@@ -216,43 +215,6 @@ def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:
         f"{count} iterations after this one did nothing and are not kept any more; the next that "
         f"is kept is #{last.decision.iteration}, {times.moment(last.wall_s)}"
     )
-
-
-def is_time(text: str) -> bool:
-    """Tell whether `moment` accepts a text as a time."""
-    try:
-        moment(text, time.time())
-    except Failure:
-        return False
-    return True
-
-
-def moment(text: str, now_s: float) -> float:
-    """Return the wall-clock seconds of a time. Raises `Failure`."""
-    ago = arguments.AGO.fullmatch(text)
-    if ago:
-        return now_s - float(ago[1]) * _SECONDS[ago[2]]
-    try:
-        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
-            return _last_time_of_day(text, now_s)
-        return datetime.datetime.fromisoformat(text).timestamp()
-    except (ValueError, OverflowError, OSError):
-        raise Failure(
-            f"invalid time {text!r}: expected 03:12, 2026-11-21T03:12:05, -10m or '#1234'",
-            EXIT_USAGE,
-        ) from None
-
-
-def _last_time_of_day(text: str, now_s: float) -> float:
-    """Return the last moment, today or yesterday, at which the clock showed this time."""
-    shown = datetime.time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
-    today = datetime.datetime.fromtimestamp(now_s)
-    there = datetime.datetime.combine(today, shown)
-    if there > today:
-        there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown)
-    # A time without seconds means the whole minute.
-    whole_minute = 59.999 if text.count(":") == 1 else 0.0
-    return min(there.timestamp() + whole_minute, now_s)
 
 
 def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str:

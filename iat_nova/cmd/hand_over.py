@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from iat_nova.agent import restoring
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
 from iat_nova.conf import LOCK
 from iat_nova.store.heartbeat import look
@@ -62,6 +61,8 @@ examples:
         restore_in(
             settings.hand_over_s + LATER_S, settings.state_dir, self.named_files(parsed_args)
         )
+        from iat_nova.agent import restoring  # noqa: PLC0415 - slow to load
+
         restoring.hand_over_files(settings).ask()
         self.app.stdout.write(
             f"The agent's next end hands over; the host is restored in {settings.hand_over_s:g} s "

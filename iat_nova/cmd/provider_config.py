@@ -9,7 +9,7 @@ import dataclasses
 import os
 import time
 
-from iat_nova.agent import policy_file, provider, provider_config, wiring
+from iat_nova.agent import provider_config
 from iat_nova.agent.provider_config import Offer
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.conf import Settings
@@ -107,6 +107,8 @@ examples:
         return dataclasses.replace(found, withdrawn=True, reasons=(WITHDRAWN, *found.reasons))
 
     def _offer_of_host(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
+        from iat_nova.agent import policy_file, provider  # noqa: PLC0415 - slow to load
+
         facts = self._facts(parsed_args, settings)
         return provider.offer(settings, policy_file.load(settings.policy_file, facts.host), facts)
 
@@ -121,6 +123,8 @@ examples:
                 "used. The host is asked itself, which does not show on which cores Open vSwitch "
                 "polls: start iat-nova-agent and do this again to have them counted exactly"
             )
+        from iat_nova.agent import wiring  # noqa: PLC0415 - slow to load
+
         read = wiring.host_reader(settings, wiring.machine(settings))
         return Facts(read(), (), None)
 

@@ -18,10 +18,8 @@ from collections.abc import Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from iat_nova.agent import restoring, wiring
-from iat_nova.agent.ownership import Ownership, ownership
 from iat_nova.checks.qualify import record
 from iat_nova.checks.qualify.api import Bench, Outcome, Test
 from iat_nova.checks.qualify.programs import DiskReads, PresentTraffic, stream
@@ -45,6 +43,9 @@ from iat_nova.hardware.host.machine import Machine
 from iat_nova.hardware.host.probe import Host
 from iat_nova.model import CacheDomain
 from iat_nova.report import sentences, times
+
+if TYPE_CHECKING:
+    from iat_nova.agent.ownership import Ownership
 
 _LOOK_S = 1.0  # in which CPUs are seen to be idle
 _ENDED_BY = 128  # and the signal's number: the status of a shell
@@ -142,6 +143,9 @@ examples:
     def _measured(
         self, parsed_args: argparse.Namespace, settings: Settings, ending: Ending
     ) -> dict[str, Any]:
+        from iat_nova.agent import wiring  # noqa: PLC0415 - slow to load
+        from iat_nova.agent.ownership import ownership  # noqa: PLC0415
+
         host = Host()
         try:
             machine = wiring.machine(settings)
@@ -182,6 +186,8 @@ examples:
 
     def _check(self, owned: Ownership, host: Host, domain: CacheDomain) -> None:
         """Raise `Failure` where the cache is somebody else's."""
+        from iat_nova.agent import restoring  # noqa: PLC0415 - slow to load
+
         if agent := restoring.writer(host):
             raise Failure(
                 f"process {agent} writes this host's cache masks, paused or not: it would write "

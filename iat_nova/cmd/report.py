@@ -8,7 +8,7 @@ import time
 
 from iat_nova.cmd import arguments
 from iat_nova.cmd.base import Command, Failure
-from iat_nova.cmd.explain import moment
+from iat_nova.cmd.when import moment
 from iat_nova.common.owned_folder import write_named
 
 

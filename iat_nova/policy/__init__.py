@@ -24,9 +24,8 @@ from iat_nova.policy.classify import Classified, classify
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.document import read
 from iat_nova.policy.problems import PolicyError, Problem
-from iat_nova.policy.render import Rendered, facts, render
+from iat_nova.policy.rendered import Rendered, facts
 from iat_nova.policy.rules import Rules
-from iat_nova.policy.validate import validate
 
 __all__ = ["DEFAULT_NAME", "Classified", "Policy", "PolicyError", "Problem", "default", "parse"]
 
@@ -90,15 +89,19 @@ def parse(
     text: str,
     host: HostFacts,
     source: str = "policy",
-    rendering: Callable[[str, HostFacts], Rendered] = render,
+    rendering: Callable[[str, HostFacts], Rendered] | None = None,
 ) -> Policy:
     """Compile the text of a policy; `source` names the text in errors. Raises `PolicyError`.
 
     The default `rendering` has no limits of time and memory, for texts of this project. Operators'
     files are rendered within limits: see `iat_nova.agent.policy_file`.
     """
+    # Jinja2 and jsonschema load slowly; most commands only import the package.
+    from iat_nova.policy.render import render  # noqa: PLC0415
+    from iat_nova.policy.validate import validate  # noqa: PLC0415
+
     try:
-        rendered = rendering(text, host)
+        rendered = (rendering or render)(text, host)
         document = read(rendered)
         value, problems = validate(document)
         compiled = compile_policy(document, value, host)

@@ -24,7 +24,7 @@ from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import schema, units
 from iat_nova.policy.document import Document
 from iat_nova.policy.problems import Path, Problem, of_spec, path_text
-from iat_nova.policy.render import facts
+from iat_nova.policy.rendered import facts
 from iat_nova.policy.rules import DEFAULT_CLASS, ClassRule, Match, Rules, WayBounds
 
 _WORDS = ("flavor", "project", "attachment", "model", "project_name", "instance", "domain")

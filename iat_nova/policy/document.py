@@ -19,7 +19,7 @@ from iat_nova.common.untrusted import Unreadable, compose_yaml, is_unicode
 from iat_nova.model import Message, message
 from iat_nova.model.message import as_message
 from iat_nova.policy.problems import Path, PolicyError, Problem, path_text
-from iat_nova.policy.render import Rendered
+from iat_nova.policy.rendered import Rendered
 
 MAX_VALUES = 100_000
 """Maximum number of values: more would come from aliases of aliases, which multiply."""

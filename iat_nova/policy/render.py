@@ -9,7 +9,6 @@ every rendered line. Otherwise (for example, a macro measured its own text) line
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import re
 import types
@@ -27,20 +26,7 @@ from jinja2.utils import missing
 
 from iat_nova.model import HostFacts, Message, message
 from iat_nova.policy.problems import PolicyError, Problem, nearest
-
-FACTS: Mapping[str, str] = {
-    "hostname": "the host's name",
-    "ways": "LLC ways, the least over all cache domains; none without a cache domain",
-    "way_bytes": "bytes of one LLC way, the least over all cache domains; none when unknown",
-    "cores": "CPUs that are online",
-    "sockets": "cache domains; one a socket where a socket has one LLC",
-    "domains": "list of cache domains, each with id, cpus, ways, classes, min_ways, way_bytes",
-    "nics": "list of network cards, each with address, name, numa_node, speed_gbps",
-    "nic_speed_gbps": "speed of the fastest network card in Gb/s; none when unknown",
-    "hour": "hour of the host's local time, 0 to 23",
-    "weekday": "day of the host's local time: mon, tue, wed, thu, fri, sat, sun",
-}
-"""The names that a template may use, each with a description."""
+from iat_nova.policy.rendered import FACTS, Rendered, facts
 
 MAX_CHARACTERS = 1 << 20
 """Maximum length of a rendered policy; a longer text is treated as a runaway loop."""
@@ -61,42 +47,6 @@ _RUNTIME_ERRORS = (
 _MARK = re.compile("\x00([0-9]+)\x01")
 # Line ends according to PyYAML.
 _LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Rendered:
-    """The text after Jinja2; `lines[n]` is the file's line of rendered line n + 1.
-
-    `lines` is empty when the lines are unknown. `asked`: names of the facts in the template.
-    """
-
-    text: str
-    lines: tuple[int, ...]
-    asked: tuple[str, ...] = ()
-
-    def source_line(self, rendered: int) -> int | None:
-        """Return the file's line of a rendered line (both from 1), None when unknown."""
-        if not self.lines:
-            return None
-        return self.lines[min(rendered, len(self.lines)) - 1]
-
-
-def facts(host: HostFacts) -> dict[str, object]:
-    """Return the host's facts for a template, by the names of `FACTS`."""
-    way_bytes = [domain.way_bytes for domain in host.domains if domain.way_bytes is not None]
-    speeds = [nic.speed_gbps for nic in host.nics if nic.speed_gbps is not None]
-    return {
-        "hostname": host.hostname,
-        "ways": min((domain.ways for domain in host.domains), default=None),
-        "way_bytes": min(way_bytes, default=None),
-        "cores": len(host.online_cpus),
-        "sockets": len(host.domains),
-        "domains": host.domains,
-        "nics": host.nics,
-        "nic_speed_gbps": max(speeds, default=None),
-        "hour": host.hour,
-        "weekday": host.weekday,
-    }
 
 
 def render(source: str, host: HostFacts) -> Rendered:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from importlib import resources
 from typing import Any
 
-import yaml
-
+from iat_nova.common import own_yaml
 from iat_nova.model import AttachmentKind, DeviceModel, Message, Parameters
 from iat_nova.nova import extra_specs
 from iat_nova.policy import units
@@ -32,7 +31,7 @@ _ENUMS: Mapping[str, list[str]] = {
 
 def _read() -> Schema:
     source = resources.files("iat_nova.policy").joinpath("schema.yaml")
-    schema: Schema = yaml.safe_load(source.read_text(encoding="utf-8"))
+    schema: Schema = own_yaml.load(source.read_text(encoding="utf-8"))
     _fill(schema)
     for parameter in schema["properties"]["parameters"]["properties"].values():
         if "field" in parameter:

@@ -32,7 +32,7 @@ from iat_nova.policy import effective
 from iat_nova.policy.document import read
 from iat_nova.policy.owners import POOL, guest_id
 from iat_nova.policy.problems import PolicyError, Problem
-from iat_nova.policy.render import Rendered
+from iat_nova.policy.rendered import Rendered
 from iat_nova.policy.validate import VALIDATOR, validate
 
 Load = Callable[[str], Facts]

@@ -12,8 +12,7 @@ import pathlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import yaml
-
+from iat_nova.common import own_yaml
 from iat_nova.report import metric_values as values
 from iat_nova.store.observed import Observed
 from iat_nova.strategies.pollute_buffer.judge import MISS_CYCLES
@@ -73,7 +72,7 @@ def _metric(name: str, help: str, labels: Iterable[str] = (), **source: str) -> 
 
 GROUPS: Mapping[str, tuple[Metric, ...]] = {
     title: tuple(_metric(name, **given) for name, given in group.items())
-    for title, group in yaml.safe_load(
+    for title, group in own_yaml.load(
         pathlib.Path(__file__).with_name("metrics.yaml").read_text(encoding="utf-8")
     ).items()
 }

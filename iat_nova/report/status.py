@@ -55,8 +55,10 @@ def page(
         lines += _shadow(view, domain, wall_s, width, colour)
     if not view.domains:
         lines += ["", "No tenants were recorded yet."]
-    shown = "\n".join(lines).split("\n")
-    return "\n".join(part for line in shown for part in (_wrapped(line, width) if wrap else [line]))
+    if wrap:
+        shown = (part for line in lines for part in line.splitlines() or [""])
+        lines = [part for line in shown for part in _wrapped(line, width)]
+    return "\n".join(lines)
 
 
 def _wrapped(line: str, width: int) -> list[str]:

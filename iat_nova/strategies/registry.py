@@ -26,7 +26,7 @@ _SHIPPED: Mapping[str, str] = {
     "core-only": f"{_CONTROLLER}:CoreOnly",
     "io-iso": f"{_CONTROLLER}:IoIso",
     "iat": f"{_CONTROLLER}:Controller",
-    "pollute-buffer": "iat_nova.strategies.pollute_buffer:PolluteBuffer",
+    "pollute-buffer": "iat_nova.strategies.pollute_buffer.strategy:PolluteBuffer",
     "a4": "iat_nova.strategies.a4:A4",
 }
 BUILT_IN = tuple(_SHIPPED)

@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from iat_nova.checks.qualify.api import Outcome, Verdict
+from iat_nova.common import own_yaml
 from iat_nova.hardware.host.machine import Choice
 from iat_nova.model import CacheDomain, Message
 from iat_nova.report import sentences
@@ -45,7 +44,7 @@ def cpu_and_microcode(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
 def schema() -> Any:
     """Return the JSON Schema of `as_data`."""
     source = importlib.resources.files("iat_nova.checks.qualify") / "schema.yaml"
-    return yaml.safe_load(source.read_text(encoding="utf-8"))
+    return own_yaml.load(source.read_text(encoding="utf-8"))
 
 
 def as_data(

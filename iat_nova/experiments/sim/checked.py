@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import jsonschema
-import yaml
 
+from iat_nova.common import own_yaml
 from iat_nova.model import Message
 from iat_nova.model.message import as_message
 from iat_nova.policy import units
@@ -161,7 +161,7 @@ def _validator(choices: Choices, cpu_count: int, schema: Schema) -> Any:
     return extend(VALIDATOR, keywords)(schema)
 
 
-SCHEMA: Schema = yaml.safe_load(
+SCHEMA: Schema = own_yaml.load(
     pathlib.Path(__file__).with_name("scenario.schema.yaml").read_text(encoding="utf-8")
 )
 _DEFS: Mapping[str, Schema] = SCHEMA["$defs"]

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 import cattrs
-import yaml
 
+from iat_nova.common import own_yaml
 from iat_nova.model import BandwidthControl, CacheDomain, WayMask
 
 LINE_BYTES = 64
@@ -143,7 +143,7 @@ class Machine:
 
 def _read() -> Mapping[str, Machine]:
     source = pathlib.Path(__file__).with_name("machines.yaml").read_text(encoding="utf-8")
-    given: dict[str, dict[str, Any]] = yaml.safe_load(source)
+    given: dict[str, dict[str, Any]] = own_yaml.load(source)
     converter = cattrs.Converter(forbid_extra_keys=True)
     converter.register_structure_hook(WayMask, lambda ways, _: WayMask(ways))
     found = {}

@@ -39,7 +39,7 @@ from iat_nova.nova import extra_specs
 from iat_nova.policy import document, schema
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.problems import Path, PolicyError, Problem, located, of_spec
-from iat_nova.policy.render import Rendered
+from iat_nova.policy.rendered import Rendered
 from iat_nova.policy.validate import unknown_key, validate
 from iat_nova.report import sentences
 from iat_nova.strategies import registry as strategies

@@ -11,8 +11,6 @@ import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jsonschema
-
 from iat_nova.common.untrusted import shortened
 
 Shape = Mapping[str, Any]
@@ -66,6 +64,8 @@ def row(*items: Shape) -> Shape:
 
 @functools.cache
 def _validators() -> Any:
+    import jsonschema  # noqa: PLC0415 - slow to load
+
     standard = jsonschema.Draft202012Validator
     # JSON Schema accepts 1.0 as a whole number; Python accepts True.
     checker = standard.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)

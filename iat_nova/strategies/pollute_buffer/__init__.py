@@ -11,7 +11,3 @@ Confined tenants are not guessed from a miss curve. A trial of a few seconds mea
 an unprofitable move is undone. A host thus performs as without the agent, or better by the measured
 gain.
 """
-
-from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
-
-__all__ = ["PolluteBuffer"]

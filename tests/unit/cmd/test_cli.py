@@ -23,7 +23,7 @@ import yaml
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
-from iat_nova.cmd.explain import moment
+from iat_nova.cmd.when import moment
 from iat_nova.conf import LOCK
 from iat_nova.model import Action, Hold, TenantKind, WayRequest, message, verbatim
 from iat_nova.model.reasons import Code, Reason

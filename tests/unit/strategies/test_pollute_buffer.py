@@ -33,7 +33,6 @@ from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.layout.check import check
 from iat_nova.strategies.pollute_buffer import (
-    PolluteBuffer,
     judge,
     moves,
     plan,
@@ -44,6 +43,7 @@ from iat_nova.strategies.pollute_buffer import (
 )
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
+from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
 from iat_nova.strategies.pollute_buffer.view import View
 from tests import said
 from tests.unit import build

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import cattrs
-import yaml
 
+from iat_nova.common import own_yaml
 from iat_nova.experiments.sim.workloads.locality import Locality, mixed, uniform, zipf
 from iat_nova.experiments.sim.workloads.profile import NETWORKED, Form, Profile
 from iat_nova.policy import units
@@ -119,7 +119,7 @@ def _all(given: Mapping[str, Any]) -> Iterator[Profile]:
     yield from _stores(given["stores"])
 
 
-_GIVEN = yaml.safe_load(
+_GIVEN = own_yaml.load(
     pathlib.Path(__file__).with_name("profiles.yaml").read_text(encoding="utf-8")
 )
 PROFILES: Mapping[str, Profile] = {profile.name: profile for profile in _all(_GIVEN)}

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Times as operators type them: 03:12, 2026-11-21T03:12:05, -10m."""
+
+from __future__ import annotations
+
+import datetime
+import re
+import time
+
+from iat_nova.cmd import arguments
+from iat_nova.cmd.base import EXIT_USAGE, Failure
+
+_SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+
+
+def is_time(text: str) -> bool:
+    """Tell whether `moment` accepts a text as a time."""
+    try:
+        moment(text, time.time())
+    except Failure:
+        return False
+    return True
+
+
+def moment(text: str, now_s: float) -> float:
+    """Return the wall-clock seconds of a time. Raises `Failure`."""
+    ago = arguments.AGO.fullmatch(text)
+    if ago:
+        return now_s - float(ago[1]) * _SECONDS[ago[2]]
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
+            return _last_time_of_day(text, now_s)
+        return datetime.datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise Failure(
+            f"invalid time {text!r}: expected 03:12, 2026-11-21T03:12:05, -10m or '#1234'",
+            EXIT_USAGE,
+        ) from None
+
+
+def _last_time_of_day(text: str, now_s: float) -> float:
+    """Return the last moment, today or yesterday, at which the clock showed this time."""
+    shown = datetime.time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
+    today = datetime.datetime.fromtimestamp(now_s)
+    there = datetime.datetime.combine(today, shown)
+    if there > today:
+        there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown)
+    # A time without seconds means the whole minute.
+    whole_minute = 59.999 if text.count(":") == 1 else 0.0
+    return min(there.timestamp() + whole_minute, now_s)
