@@ -10,7 +10,7 @@ from iat_nova.strategies.pollute_buffer import floors, judge, moves
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Plan
-from iat_nova.strategies.pollute_buffer.state import Failure, State
+from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
 
 REASONS = 3  # moves that the reasons for the search's end name
@@ -49,10 +49,17 @@ def why_none(
     return against or (message("no-move"),)
 
 
-def failures(state: State, at_s: float) -> list[Failure]:
-    """Return the failures under the present load, and earlier failures that are still barred."""
-    since_s = state.load_since_s
-    return [one for one in state.failures if one.at_s >= since_s or one.until_s > at_s]
+def failures(state: State, at_s: float, parameters: Parameters) -> list[Failure]:
+    """Return the failures that are still barred, and those under the present load.
+
+    The latter are forgotten `backoff_max_s` after the last wait.
+    """
+    since_s, most_s = state.load_since_s, parameters.backoff_max_s
+    return [
+        one
+        for one in state.failures
+        if one.until_s + (most_s if one.at_s >= since_s else 0.0) > at_s
+    ]
 
 
 def waits(state: State, at_s: float, parameters: Parameters) -> Message | None:
@@ -61,7 +68,7 @@ def waits(state: State, at_s: float, parameters: Parameters) -> Message | None:
     Each failure in a row doubles the wait. `at_s`: now, in seconds of the loop's clock.
     """
     row = 0
-    known = failures(state, at_s)
+    known = failures(state, at_s, parameters)
     while row < len(known) and known[-1 - row].what is not None:
         row += 1
     if not row:
@@ -80,14 +87,15 @@ def _judged(state: State, now: Now, parameters: Parameters, without: Set[str]) -
 
     The first move below `judge.PAYS` is the last: all further moves promise less.
     """
-    inventory, at_s, known = now.inventory, now.at_s, failures(state, now.at_s)
+    inventory, at_s = now.inventory, now.at_s
+    known = failures(state, at_s, parameters)
     view = View.of(
         inventory,
         parameters,
         now.sample,
         state.looks,
         floors.known(state, inventory.tenants),
-        settled=all(one.what is not None for one in known if one.until_s > at_s),
+        settled=state.phase is not Phase.TRIAL,
     )
     failed = {one.plan: one for one in known}
     kinds = [one.what.code for one in known if one.what is not None]

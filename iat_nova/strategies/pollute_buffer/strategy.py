@@ -89,7 +89,7 @@ class PolluteBuffer:
             return Outlook.UNSETTLED
         if state.phase is not Phase.REST or search.waits(state, at_s, self.parameters):
             return Outlook.SEARCHING
-        failed = any(one.what is not None for one in search.failures(state, at_s))
+        failed = any(one.what is not None for one in search.failures(state, at_s, self.parameters))
         return Outlook.ALL_FAILED if failed else Outlook.NO_PROMISE
 
     def step(

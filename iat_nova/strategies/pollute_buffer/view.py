@@ -19,7 +19,7 @@ LINE = 64  # bytes per miss
 class View:
     """Input for choosing moves.
 
-    `settled`: no move has been kept lately. `stakes`: total gain in speed if a tenant had no LLC
+    `settled`: samples followed a kept move. `stakes`: total gain in speed if a tenant had no LLC
     misses, by tenant. `lacks`: total gain in speed if a tenant reached its minimum speed, by tenant
     below the minimum. `ids`: all tenants. `readers`: tenants with I/O.
     """

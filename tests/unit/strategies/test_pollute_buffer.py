@@ -419,6 +419,25 @@ class TrialTest(unittest.TestCase):
                 with self.subTest(row=row, since_s=since_s, short_s=short_s):
                     self.assertEqual(tried or not waits_s, found is not None)
 
+    def test_a_failure_under_the_same_load_is_forgotten_in_the_end(self) -> None:
+        """640 s after its wait; under another load after the wait."""
+        here, run = host((PC, FITS), (BE, STREAM)), Run(0.0)
+        run.on(here, 2)
+        assert run.state is not None and run.state.trial is not None
+        now, plan_ = long_after(here), run.state.trial.plan
+        for ago_s, since_s, tried in (
+            (645.0, -1e3, False),
+            (655.0, -1e3, True),
+            (15.0, now.at_s - 9.0, True),
+            (5.0, now.at_s - 1.0, False),
+        ):
+            at_s = now.at_s - ago_s
+            failed = Failure(plan_, run.state.trial.what, 10.0, at_s + 10.0)
+            state = dataclasses.replace(run.state, failures=(failed,), load_since_s=since_s)
+            found = search.next_move(state, now, Parameters())
+            with self.subTest(ago_s=ago_s):
+                self.assertEqual(tried, found is not None and found[1].plan == plan_)
+
     def test_an_undone_trial_is_followed_by_two_samples_under_the_former_masks(self) -> None:
         """The next trial is judged by readings that the last one did not disturb."""
         here, run = host((PC, FITS), (PC, FITS)), Run()
