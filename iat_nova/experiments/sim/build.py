@@ -38,6 +38,7 @@ def threads(scenario: Scenario, space: LineSpace, network: Network) -> tuple[th.
     floats: list[list[float]] = []
     overlaps: list[tuple[float, ...]] = []
     inputs: list[tuple[int, int, int]] = []
+    served_by: list[int] = []  # the thread of each input
     for workload in scenario.workloads:
         rows[workload.name] = []
         stages = [one for one in (workload.profile, workload.profile.then) if one]
@@ -53,13 +54,17 @@ def threads(scenario: Scenario, space: LineSpace, network: Network) -> tuple[th.
             floats.append(_thread_floats(workload, profile, scenario.machine.frequency_hz))
             overlaps.append(profile.overlap)
             inputs += mine
+            served_by += [len(ints) - 1] * len(mine)
     overlap = np.array(overlaps, np.float64)
+    stalls = scenario.machine.llc_cycles / overlap
+    stalls_rows = len(ints) + np.arange(len(inputs))
     made = th.Threads(
         np.array(ints, np.int64),
         np.array(floats, np.float64),
-        scenario.machine.llc_cycles / overlap,
+        np.concatenate([stalls, stalls[served_by]]) if served_by else stalls,
+        np.zeros((len(ints) + len(inputs), th.CLASSES, 2)),
         overlap,
-        np.array(inputs, np.int64).reshape(-1, 3),
+        np.column_stack([np.array(inputs, np.int64).reshape(-1, 3), stalls_rows]),
         network.routes(),
         np.ones((len(ints), locality.SLOTS, 2), np.int32),
     )

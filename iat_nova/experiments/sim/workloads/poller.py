@@ -7,7 +7,8 @@ virtqueue); outputs are alike. Between rings of one owner a packet is passed on 
 otherwise the packet is copied.
 
 A packet's service time comes from the running means of the packet's classes of accesses, with or
-without sampled lines. So a packet without sampled lines is not faster than other packets.
+without sampled lines. So a packet without sampled lines is not faster than other packets. Each
+input has its own means, and a burst pays at its end for its own accesses (`threads.settle`).
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ from iat_nova.experiments.sim._compile import inlined, kernel, merged
 from iat_nova.experiments.sim.workloads import threads as th
 
 # Columns of `Threads.inputs`: the ring, and the output of its packets: a ring, the entry of each
-# packet's target in `Threads.routes[target, lane]` (BY_TARGET), or no ring (CONSUME: served here).
-RING, OUTPUT, LANE = range(3)
+# packet's target in `Threads.routes[target, lane]` (BY_TARGET), or no ring (CONSUME: served here);
+# the row of the input's running means in `Threads.stalls`.
+RING, OUTPUT, LANE, STALLS = range(4)
 BY_TARGET, CONSUME = -1, -2
 BURST = 32  # packets per poll (DPDK's MAX_PKT_BURST, OVS's NETDEV_MAX_BURST)
 # Lines of a buffer touched for each packet: two of rte_mbuf and the header.
@@ -56,6 +58,7 @@ def _touch(
     c: cache.Caches,
     latency: npt.NDArray[np.float64],
     thread: int,
+    row: int,
     buffer: int,
     sharers: int,
     kind: int,
@@ -76,7 +79,7 @@ def _touch(
         if is_mbuf or rings.DATA_LINE <= place < last:
             written = 1 if is_mbuf else write
             level = cache.core_access(c, core, r.lines[i, 0], written, sharers)
-            th.observe(t, thread, th.PACKET if is_mbuf else kind, latency[level])
+            th.note(t, thread, row, th.PACKET if is_mbuf else kind, latency[level])
         elif last <= place < end:
             cache.prefetch(c, core, r.lines[i, 0], sharers)
 
@@ -88,6 +91,7 @@ def _copy(
     c: cache.Caches,
     latency: npt.NDArray[np.float64],
     thread: int,
+    row: int,
     source: int,
     source_sharers: int,
     target: int,
@@ -102,13 +106,11 @@ def _copy(
         buffer = target if write else source
         sharers = target_sharers if write else source_sharers
         kind = th.COPY_TO if write else th.COPY_FROM
-        _touch(t, r, c, latency, thread, buffer, sharers, kind, last, write)
+        _touch(t, r, c, latency, thread, row, buffer, sharers, kind, last, write)
     for column in range(r.packets.shape[1]):
         r.packets[target, column] = r.packets[source, column]
     a_line: float = (
-        t.floats[thread, th.COPY_CYCLES]
-        + t.stalls[thread, th.COPY_FROM]
-        + t.stalls[thread, th.COPY_TO]
+        t.floats[thread, th.COPY_CYCLES] + t.stalls[row, th.COPY_FROM] + t.stalls[row, th.COPY_TO]
     )
     r.packets[target, rings.READY_NS] += int(lines * a_line * ns_per_cycle)
     return lines * a_line
@@ -121,6 +123,7 @@ def _forward(
     c: cache.Caches,
     latency: npt.NDArray[np.float64],
     thread: int,
+    row: int,
     source_ring: int,
     buffer: int,
     output: int,
@@ -141,7 +144,17 @@ def _forward(
                 return 0.0
             own_sharers = r.pools[pool, rings.SHARERS]
             cycles = _copy(
-                t, r, c, latency, thread, buffer, source_sharers, copy, own_sharers, ns_per_cycle
+                t,
+                r,
+                c,
+                latency,
+                thread,
+                row,
+                buffer,
+                source_sharers,
+                copy,
+                own_sharers,
+                ns_per_cycle,
             )
             buffer = copy
         rings.send(r, output, buffer)
@@ -149,7 +162,7 @@ def _forward(
     if out[rings.DONE] < out[rings.POSTED]:
         slot = r.slots[output, out[rings.DONE] & (out[rings.SIZE] - 1)]
         cycles = _copy(
-            t, r, c, latency, thread, buffer, source_sharers, slot, out_sharers, ns_per_cycle
+            t, r, c, latency, thread, row, buffer, source_sharers, slot, out_sharers, ns_per_cycle
         )
         out[rings.DONE] += 1
         out[rings.PASSED] += 1
@@ -168,6 +181,7 @@ def _reply(
     c: cache.Caches,
     latency: npt.NDArray[np.float64],
     thread: int,
+    row: int,
     buffer: int,
     sharers: int,
 ) -> float:
@@ -175,9 +189,9 @@ def _reply(
     size = int(t.floats[thread, th.REPLY_BYTES])
     lines = rings.payload_lines(size)
     last = rings.DATA_LINE + lines
-    _touch(t, r, c, latency, thread, buffer, sharers, th.COPY_TO, last, 1)
+    _touch(t, r, c, latency, thread, row, buffer, sharers, th.COPY_TO, last, 1)
     r.packets[buffer, rings.BYTES] = size
-    a_line: float = t.floats[thread, th.COPY_CYCLES] + t.stalls[thread, th.COPY_TO]
+    a_line: float = t.floats[thread, th.COPY_CYCLES] + t.stalls[row, th.COPY_TO]
     return lines * a_line
 
 
@@ -244,7 +258,7 @@ def _serve(
     depends on cycles alone.
     """
     f = t.floats[thread]
-    number = t.inputs[source, RING]
+    number, row = t.inputs[source, RING], t.inputs[source, STALLS]
     ring = r.state[number]
     own = ring[rings.POOL] == t.ints[thread, th.POOL]
     received = own and not ring[rings.HANDOFF]
@@ -263,14 +277,16 @@ def _serve(
     read = max(1, int(lines * f[th.PAYLOAD_SHARE]))
     sharers = r.pools[ring[rings.POOL], rings.SHARERS]
     last = rings.DATA_LINE + read
-    _touch(t, r, c, latency, thread, buffer, sharers, th.PACKET, last, int(f[th.PAYLOAD_WRITES]))
+    _touch(
+        t, r, c, latency, thread, row, buffer, sharers, th.PACKET, last, int(f[th.PAYLOAD_WRITES])
+    )
     cycles: float = (
         f[th.OWN_CYCLES]
-        + (HEADER_TOUCHES - 1 + read) * t.stalls[thread, th.PACKET]
+        + (HEADER_TOUCHES - 1 + read) * t.stalls[row, th.PACKET]
         + f[th.TOUCHES] * t.stalls[thread, th.OWN]
     )
     if f[th.REPLY_BYTES] > 0:
-        cycles += _reply(t, r, c, latency, thread, buffer, sharers)
+        cycles += _reply(t, r, c, latency, thread, row, buffer, sharers)
     begun_ns = max(f[th.CLOCK_NS], float(r.packets[buffer, rings.READY_NS]))
     f[th.CLOCK_NS] = begun_ns + cycles * ns_per_cycle
     r.packets[buffer, rings.READY_NS] = int(f[th.CLOCK_NS])
@@ -283,7 +299,7 @@ def _serve(
         if own:
             rings.release(r, ring[rings.POOL], buffer)
         return cycles
-    copying = _forward(t, r, c, latency, thread, number, buffer, output, ns_per_cycle)
+    copying = _forward(t, r, c, latency, thread, row, number, buffer, output, ns_per_cycle)
     if copying > 0:
         f[th.CLOCK_NS] += copying * ns_per_cycle
         # Copies run at about one instruction per own cycle.
@@ -337,6 +353,9 @@ def step(
         for _ in range(count):
             f[th.CREDIT_CYCLES] -= _serve(t, r, c, n, latency, thread, source, ns_per_cycle)
         if count:
+            more_cycles = th.settle(t, t.inputs[source, STALLS], sampling)
+            f[th.CREDIT_CYCLES] -= more_cycles
+            f[th.CLOCK_NS] += more_cycles * ns_per_cycle
             _reclaim(t, r, thread, source)
         served += count
     f[th.WORK] += served

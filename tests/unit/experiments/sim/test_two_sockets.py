@@ -10,6 +10,7 @@ from iat_nova.experiments.sim import cache
 from iat_nova.experiments.sim.reader import load_scenario, read_scenario
 from iat_nova.experiments.sim.run import run
 from iat_nova.experiments.sim.scenario import ScenarioError
+from iat_nova.experiments.sim.workloads import poller
 from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
@@ -67,7 +68,9 @@ class TestLink(unittest.TestCase):
         stalls = {}
         for cpu, machine in self.machines.items():
             (thread,) = machine.plant.threads["fwd"]
-            stalls[cpu] = machine.plant.state.threads.stalls[thread, th.PACKET]
+            t = machine.plant.state.threads
+            row = t.inputs[t.ints[thread, th.INPUTS], poller.STALLS]
+            stalls[cpu] = t.stalls[row, th.PACKET]
         self.assertGreater(stalls[20], 1.5 * stalls[2])
 
     def test_what_was_read_is_written_back(self):
