@@ -16,7 +16,7 @@ from iat_nova.cmd.base import EXIT_FAILURE, EXIT_NOT_RUNNING, EXIT_USAGE, Failur
 from iat_nova.cmd.when import is_time, moment
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, moments, times, words
+from iat_nova.report import account, decision_data, moments, times, words
 from iat_nova.report.account import Account
 from iat_nova.report.moments import Moment
 from iat_nova.store.heartbeat import look
@@ -105,7 +105,7 @@ examples:
         if (told := self._account(parsed_args)) is not None:
             return account.record(told)
         found = self._find(parsed_args)
-        data = words.as_data(found.iteration, found.inventory, found.settings)
+        data = decision_data.as_data(found.iteration, found.inventory, found.settings)
         data["thinned"] = found.thinned
         data["moment"] = moments.record(found.moment) if found.moment is not None else None
         if parsed_args.verify:

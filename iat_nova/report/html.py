@@ -12,7 +12,7 @@ from typing import Any
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory, Rates
-from iat_nova.report import charts, escape, page, sentences, stretches, times, view, words
+from iat_nova.report import charts, escape, page, sentences, stretches, times, view, waymap, words
 from iat_nova.report.charts import Axis, Curve, Span
 from iat_nova.report.gains import Gain, gains
 from iat_nova.report.stretches import Stretch
@@ -23,6 +23,7 @@ POINTS = 1000  # of a curve
 DECISIONS = 500  # rows of the table
 TURNS = 4000  # decisions in the way map
 EVENTS = 100
+SETS_WIDTH = 110  # columns of the list of masks
 GAP_INTERVALS = 10
 
 _STATE_STYLES = 5  # colours; a strategy with more phases reuses colours
@@ -187,6 +188,9 @@ def _section(
         "tiles": [*_speed_tiles(speeds, story), *_ddio_tiles(story), _quiet_tile(story, axis)],
         "speeds": [_speed_row(one, story.inventory, colours) for one in speeds],
         "quiet": charts.quiet_strip(axis, story.quiet),
+        "sets": waymap.sets(story.spans[-1].layout, story.spans[-1].inventory, SETS_WIDTH)
+        if story.spans
+        else [],
         "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
         "states": charts.state_strip(axis, story.spans, _state_styles(phases, story.spans)),
         "misses": charts.curves(

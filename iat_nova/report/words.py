@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import (
@@ -189,34 +188,6 @@ def explain(
     if thresholds and settings is not None and parameters is not None:
         blocks.append(_thresholds_block(settings.strategy, parameters, width))
     return "\n\n".join("\n".join(block) for block in blocks if block)
-
-
-def as_data(
-    iteration: Iteration, inventory: DomainInventory, settings: SettingsInForce | None
-) -> dict[str, Any]:
-    """Return the content of the page as plain data, for programs."""
-    from iat_nova.store import records  # noqa: PLC0415 - cattrs is slow to load; only needed here
-
-    decision = iteration.decision
-    names = Names(inventory, iteration.former)
-    plain = records.unstructure(decision)
-    plain["why"] = [names.sentence(one) for one in decision.why]
-    for step, row in zip(decision.steps, plain["steps"], strict=True):
-        row["text"] = names.sentence(step.reason)
-    return {
-        "iteration": decision.iteration,
-        "domain": decision.domain,
-        "wall_s": iteration.wall_s,
-        "written": iteration.effective is not None,
-        "way_map": waymap.text(decision.layout, inventory),
-        "layout_before": records.unstructure(iteration.layout_before),
-        "decision": plain,
-        "effective": iteration.effective,
-        "sample": records.unstructure(iteration.sample),
-        "timings_us": dict(iteration.timings_us),
-        "tenants": {**iteration.former, **{one.id: one.name for one in inventory.tenants}},
-        "settings": records.unstructure(settings),
-    }
 
 
 def _state_block(decision: Decision, names: Names, width: int) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import unittest
 
 from iat_nova.model import Action, BandwidthControl, Group, Step, WayMask, message, verbatim
-from iat_nova.report import times, words
+from iat_nova.report import decision_data, times, words
 from tests.unit import stories
 
 
@@ -126,7 +126,7 @@ class TestWords(unittest.TestCase):
         page = words.explain(iteration, self.inventory, self.settings)
         self.assertIn("over 1.00 s, beside the ways after the decision\n  DDIO 0x700", page)
         self.assertIn("moved  ddio  -  -> 3 ways 0x700", page)
-        self.assertIsNone(words.as_data(iteration, self.inventory, None)["layout_before"])
+        self.assertIsNone(decision_data.as_data(iteration, self.inventory, None)["layout_before"])
 
     def test_observed(self):
         """A decision that was not written says so."""
@@ -210,9 +210,11 @@ class TestWords(unittest.TestCase):
 
     def test_data(self):
         """The same for machines is JSON and keeps the decision."""
-        data = json.loads(json.dumps(words.as_data(self.iteration, self.inventory, self.settings)))
+        data = json.loads(
+            json.dumps(decision_data.as_data(self.iteration, self.inventory, self.settings))
+        )
         self.assertEqual(1, data["decision"]["rule"])
-        self.assertEqual((0x600, 0x700), (data["layout_before"]["ddio"],
+        self.assertEqual(("0x600", "0x700"), (data["layout_before"]["ddio"],
                                           data["decision"]["layout"]["ddio"]))  # fmt: skip
         self.assertEqual("be1", data["tenants"][stories.BE])
 
