@@ -13,7 +13,7 @@ Query = Callable[[str], Iterable[tuple[Mapping[str, str], float]]]
 """Runs a PromQL query; returns each sample's labels and value."""
 
 MOSTLY = 0.5  # share of the period in which an agent must have been exhausted
-AGE_LEAST_S = 5.0  # an agent's data may be at least so old, whatever the period
+AGE_LEAST_S = 20.0  # an agent's data may be at least so old: a scrape is often 15 s apart
 
 
 @dataclasses.dataclass(slots=True)

@@ -89,7 +89,7 @@ class ReadingsTest(unittest.TestCase):
                 self.assertIn(name, served)
 
     def test_how_old_data_may_be(self) -> None:
-        self.assertEqual([60.0, 5.0], [readings.oldest_s(600), readings.oldest_s(10)])
+        self.assertEqual([60.0, 20.0], [readings.oldest_s(600), readings.oldest_s(10)])
 
 
 if __name__ == "__main__":
