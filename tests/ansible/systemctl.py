@@ -55,6 +55,9 @@ def start():
         if ask("status").returncode == 0:
             return 0
         time.sleep(0.2)
+    ended = agent.poll()
+    why = f"no iteration within {READY_S} s" if ended is None else f"it ended with status {ended}"
+    print(why, file=sys.stderr)  # Ansible shows this
     return 1
 
 
