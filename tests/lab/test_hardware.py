@@ -28,13 +28,18 @@ class TwoSockets(GuestCase):
 
 
 class DeviceClasses(GuestCase):
-    """Intel I/O RDT over two cache domains: the lab itself, before anything relies on it."""
+    """Intel I/O RDT over two cache domains: the lab itself, then the back end."""
 
     def test_pqos(self):
         """A pqos that knows I/O RDT finds devices, sets tags and reads tags."""
         self.needs("iordt")
         self.needs_pqos()
         self.guest("iordt", least=4, options=("--iordt",), sockets=2)
+
+    def test_back_end(self):
+        """The back end of DDIO's ways by a class of devices, and the snapshot."""
+        self.needs("iordt")
+        self.guest("device_class", least=15, options=("--iordt",), sockets=2)
 
 
 class NewKernel(GuestCase):
