@@ -133,15 +133,21 @@ def lines(moment: Moment, *, width: int) -> list[str]:
         text = f"no agent ran: {_end(moment)}. The last decision, {number}, was {ago} before"
     elif moment.loop is Loop.PAUSED:
         text = f"{_sentence(moment.since)}. The last decision, {number}, was {ago} before"
-    elif moment.last.row == moment.decision.row:
-        text = f"decision {number}, {ago} before, was the last"
     else:
         text = f"decision {number}, {ago} before, was in force"
     found = [f"{when}: {escape.plain(text)}"]
     if moment.loop is Loop.RUNNING and moment.last.row != moment.decision.row:
-        found.append(f"#{last.decision.iteration} did nothing: {why(moment)}")
+        found.append(f"#{last.decision.iteration} {_since(moment)}")
     wrapped = [line for text in found for line in escape.wrap(text, width - 11, 12)]
     return [f"{'' if number else 'Moment':<11}{line}" for number, line in enumerate(wrapped)]
+
+
+def _since(moment: Moment) -> str:
+    """Return what the last iteration did since the decision, or why it did nothing."""
+    last = moment.last.iteration
+    if last.eventful and moment.inventory is not None:
+        return f"changed no ways: {words.deeds(last, moment.inventory, why=True)}"
+    return f"did nothing: {why(moment)}"
 
 
 def cause(moment: Moment) -> str | None:

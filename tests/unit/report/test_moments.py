@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import unittest
 
-from iat_nova.model import Pause, message
+from iat_nova.model import Action, Pause, Step, message
 from iat_nova.policy import holds
 from iat_nova.report import moments
 from iat_nova.report.moments import Loop, Moment
@@ -76,6 +76,21 @@ class MomentTest(MomentCase):
         self.assertIn("#20 did nothing: no tenant is awake", said)
         self.assertEqual(20, self.at(20.5, exact=True).decision.iteration.decision.iteration)
         self.assertEqual("no tenant is awake", moments.record(found)["why"])
+
+    def test_a_change_of_phase_after_the_decision(self) -> None:
+        """It is told, instead of a reason for doing nothing."""
+        self.iterate(1, 10)
+        self.clock.wall_s += 1
+        made = stories.quiet(11, self.clock.wall_s, inventory_id=self.row)
+        step = Step(Action.WATCH, "layout", message("measuring-anew", cause=QUIET))
+        decision = dataclasses.replace(
+            made.decision, stable=False, phase="Measure", phase_before="Rest", steps=(step,)
+        )
+        self.history.record(dataclasses.replace(made, decision=decision))
+        said = self.said(12)
+        self.assertIn("decision #2, 10 s before, was in force", said)
+        self.assertIn("#11 changed no ways: Rest -> Measure; watch: no tenant is awake", said)
+        self.assertIn("decision #2, 0.5 s before, was in force", self.said(2.5))
 
     def test_after_an_orderly_end(self) -> None:
         """No agent ran; the settings were restored; the last decision is told as such."""
