@@ -128,7 +128,7 @@ def help_page() -> list[str]:
     """Return the lines of the help."""
     wide = max(len(keys) for keys, _ in HELP)
     lines = ["Keys", "", *(f"{keys:<{wide}}   {text}" for keys, text in HELP), ""]
-    lines += ["[name] ways that a tenant may fill, ~ DDIO writes here too, . idle"]
+    lines += ["[a+b] ways that tenants a and b may fill; ~ DDIO writes here too; . idle"]
     return [*lines, "> the chosen tenant; ~ddio: it shares ways with DDIO; held: by iat-nova hold"]
 
 

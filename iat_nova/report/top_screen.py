@@ -63,11 +63,11 @@ Pressed = tuple[Screen, Act]
 
 HELP = (
     ("up, down (k, j), Page Up, Down", "choose a tenant"),
-    ("Enter", "why the chosen one has its ways, what would help"),
+    ("Enter", "explain the chosen tenant's ways"),
     ("e", "why the last decision was taken"),
-    ("s", "sort by the next column, the marked one"),
-    ("/", "only names with what is typed; Esc: all"),
-    ("left, right", "back to the decision before, on to the next one"),
+    ("s", "sort by the next column"),
+    ("/", "show names with the typed text; Esc: all"),
+    ("left, right", "the decision before, the decision after"),
     ("[ and ]", "a minute back, a minute on"),
     ("n", "back to now"),
     ("d", "the next cache domain"),

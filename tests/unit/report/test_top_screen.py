@@ -3,6 +3,7 @@
 
 import unittest
 
+from iat_nova.report import top
 from iat_nova.report.top_screen import HELP, SORTS, Act, Mode, Screen, press
 
 TENANTS = [f"t{number}" for number in range(30)]
@@ -78,6 +79,7 @@ class TestKeys(unittest.TestCase):
 
     def test_the_help_names_every_key(self):
         """Each key of the help does something."""
+        self.assertLess(max(map(len, top.help_page())), 80)
         told = " ".join(keys for keys, _ in HELP)
         for key in ("Enter", "e", "s", "/", "left", "[", "n", "d", "p", "space", "h", "q"):
             self.assertIn(key, told)
