@@ -34,9 +34,9 @@ from iat_nova.model.message import as_message
 from iat_nova.store import records
 from iat_nova.strategies import registry as strategies
 
-_LIBVIRT = ("libvirt", message("start-libvirt"))
-_SWITCH = ("Open vSwitch", message("start-switch"))
-_SOURCES = {  # the code of a source's warning -> the source's name and the remedy
+_LIBVIRT = "libvirt"
+_SWITCH = "Open vSwitch"
+_SOURCES = {  # the code of a source's warning -> the source's name
     **dict.fromkeys(("libvirt-problem", "libvirt-problem-since", "libvirt-unanswered"), _LIBVIRT),
     **dict.fromkeys(
         (
@@ -56,7 +56,16 @@ _SOURCES = {  # the code of a source's warning -> the source's name and the reme
 }
 OVSDB_SOCKET = Path("/run/openvswitch/db.sock")
 """The socket on which ovsdb-server of the distributions' packages listens."""
+LIBVIRT_SOCKETS = (Path("/run/libvirt/virtqemud-sock"), Path("/run/libvirt/libvirt-sock"))
+"""The sockets of libvirt's daemon for QEMU: of its own, and of the daemon for all drivers."""
+LIBVIRT_UNITS = (
+    ("virtqemud", Path("/usr/sbin/virtqemud")),
+    ("libvirtd", Path("/usr/sbin/libvirtd")),
+)
+"""The units of libvirt, with their programs; the first that is installed is started."""
 
+QEMU_URI = "qemu:///system"
+"""The address of the host's guests, as nova-compute uses it."""
 _ANSWER_S = 30.0  # timeout of libvirt: many guests on a busy host take seconds
 
 
@@ -79,10 +88,12 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
-    """Examine the host; return findings in the order of repair, with the verdict last.
+    """Examine the host; return findings with the verdict last.
 
-    Where the CPU has no cache allocation and no agent can start, this finding comes first, and the
-    other findings have no remedy: none would help.
+    Findings that keep the agent from its start come first, then findings that keep it from
+    enforcing, so that the cause precedes all notes. Where the CPU has no cache allocation and no
+    agent can start, this finding comes first, and the other findings have no remedy: none would
+    help.
     """
     machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
@@ -104,7 +115,12 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
         cause = probe.refusal("cache allocation", refused, Level.IMPOSSIBLE)
         rest = [dataclasses.replace(one, remedy=None) for one in found if one.subject != "resctrl"]
         return [cause, *rest, _verdict([cause], settings)]
-    return [*found, _verdict(found, settings)]
+    return [*sorted(found, key=_rank), _verdict(found, settings)]
+
+
+def _rank(finding: Finding) -> int:
+    """Return the place of a finding's level; findings of a place keep the order of repair."""
+    return {Level.IMPOSSIBLE: 0, Level.OBSERVE: 1}.get(finding.level, 2)
 
 
 def can_enforce(found: list[Finding]) -> bool:
@@ -269,9 +285,9 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     """Return the guests and bridges that libvirt and Open vSwitch show, or their problems."""
     found = []
     silent = set()
-    waiting = {_source(one, settings)[0] for one in facts.waiting_for}
+    waiting = {_source(one) for one in facts.waiting_for}
     for one in (*facts.warnings, *facts.waiting_for):
-        name, remedy = _source(one, settings)
+        name, remedy = _source(one), _remedy(one, settings)
         said = one
         if one in facts.waiting_for:
             if name in silent:
@@ -298,13 +314,30 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     return found + [Finding("virtual switch", Level.NOTE, one) for one in told]
 
 
-def _source(warning: Message, settings: Settings) -> tuple[str, Message | None]:
-    """Return the source of a warning, and the remedy."""
-    found = _SOURCES.get(warning.code, ("inventory", None))
-    socket = f"unix:{OVSDB_SOCKET}"
-    if found is _SWITCH and OVSDB_SOCKET.is_socket() and settings.ovsdb_connection != socket:
-        return _SWITCH[0], message("use-ovsdb-socket", address=socket)
-    return found
+def _source(warning: Message) -> str:
+    """Return the source of a warning."""
+    return _SOURCES.get(warning.code, "inventory")
+
+
+def _remedy(warning: Message, settings: Settings) -> Message | None:
+    """Return the remedy of a source's warning.
+
+    Where the source listens at its usual place, the option is wrong; else the source is started.
+    """
+    source = _source(warning)
+    if source == _LIBVIRT:
+        if settings.libvirt_uri != QEMU_URI and any(map(Path.is_socket, LIBVIRT_SOCKETS)):
+            return message("set-option", option="libvirt_uri", value=QEMU_URI)
+        installed = (unit for unit, program in LIBVIRT_UNITS if program.exists())
+        return message("start-libvirt", unit=next(installed, LIBVIRT_UNITS[-1][0]))
+    if source != _SWITCH:
+        return None
+    address = f"unix:{OVSDB_SOCKET}"
+    if not str(settings.ovsdb_connection).startswith(("unix:", "tcp:")):
+        return message("set-option", option="ovsdb_connection", value=address)
+    if OVSDB_SOCKET.is_socket() and settings.ovsdb_connection != address:
+        return message("use-ovsdb-socket", address=address)
+    return message("start-switch")
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
@@ -340,9 +373,8 @@ def _verdict(found: list[Finding], settings: Settings) -> Finding:
 
 def _of_levels(found: list[Finding], settings: Settings) -> tuple[Level, Message]:
     """Return the worst level that prevents enforcement, and the agent's resulting behaviour."""
-    if reasons := probe.reasons(found, Level.IMPOSSIBLE):
-        return Level.IMPOSSIBLE, message("would-not-start", reasons=reasons)
-    if reasons := probe.reasons(found, Level.OBSERVE):
-        return Level.OBSERVE, message("would-observe", reasons=reasons)
+    for level, code in ((Level.IMPOSSIBLE, "would-not-start"), (Level.OBSERVE, "would-observe")):
+        if subjects := tuple(dict.fromkeys(one.subject for one in found if one.level is level)):
+            return level, message(code, subjects=subjects)
     enforces = settings.mode == "enforce"
     return Level.OK, message("would-enforce" if enforces else "would-enforce-once-set")

@@ -114,8 +114,8 @@ _FINDINGS: Mapping[str, str] = {
     "switch-without-pmd": "{bridges} bridges, no PMD threads",
     # what an agent would do
     "interface-chosen": "{chosen}: {cause:also}",
-    "would-not-start": "the agent cannot start: {reasons:also}",
-    "would-observe": "the agent would only observe: {reasons:also}",
+    "would-not-start": "the agent cannot start: see {subjects:list}",
+    "would-observe": "the agent would only observe: see {subjects:list}",
     "would-enforce": "the agent can enforce here",
     "would-enforce-once-set": "the agent can enforce here, once [iat] mode = enforce is set",
     "with-real-hardware": "with hardware = auto {verdict:also}",
@@ -129,11 +129,11 @@ _REMEDIES: Mapping[str, str] = {
     "use-other-cpu": "use a server whose CPU has the flag; Haswell: boot with rdt=l3cat",
     "use-compute-host": "run iat-nova on the compute host itself",
     "compare-cache-ids": "compare {path} with schemata",
-    "remove-a-group": "remove a group that no program needs: rmdir {path}/GROUP",
-    "remove-group": "rmdir {path}, if no program needs it",
+    "remove-a-group": "ls -d {path}/*/   # then rmdir a group that no program needs",
+    "remove-group": "rmdir {path}   # if no program needs the group",
     "remove-cachetune": "virsh edit {guest}: remove <cachetune>; then virsh shutdown and start it",
     "load-module": "modprobe {module}",
-    "allow-msr-writes": "echo on > {path}, or boot with msr.allow_writes=on",
+    "allow-msr-writes": "echo on > {path}   # or boot with msr.allow_writes=on",
     "unlock-kernel": "boot without lockdown= (and without secure boot where it implies it)",
     "end-process": "ps -p {pid}; kill {pid}",
     "use-whole-cores": "openstack --os-compute-api-version 2.86 flavor set "
@@ -143,7 +143,7 @@ _REMEDIES: Mapping[str, str] = {
     "bring-back": "bring the CPU online (chcpu -e CPU), or the root port back (echo 1 "
     ">/sys/bus/pci/rescan); then run iat-nova restore",
     "restore-host": "iat-nova restore",
-    "adopt-or-restore": "systemctl start iat-nova-agent; or iat-nova restore",
+    "adopt-or-restore": "systemctl start iat-nova-agent   # or: iat-nova restore",
     "list-file": "ls -l {path}",
     "set-option": "set [iat] {option} = {value}",
     "see-option": "see [iat] {option}",
@@ -152,11 +152,11 @@ _REMEDIES: Mapping[str, str] = {
     "measures the value",
     "check-policy": "iat-nova policy check {path}",
     "check-default-policy": "iat-nova policy check",
-    "start-libvirt": "systemctl start libvirtd (or virtqemud), or set [iat] libvirt_uri",
-    "use-ovsdb-socket": "set [iat] ovsdb_connection = {address}, where ovsdb-server listens; or: "
-    "ovs-vsctl set-manager ptcp:6640:127.0.0.1",
-    "start-switch": "systemctl start openvswitch-switch; on a host without Open vSwitch, set "
-    "[iat] ovsdb_connection = none",
+    "start-libvirt": "systemctl start {unit}   # or set [iat] libvirt_uri, where libvirt listens",
+    "use-ovsdb-socket": "ovs-vsctl --no-wait set-manager ptcp:6640:127.0.0.1   # or set [iat] "
+    "ovsdb_connection = {address}, where ovsdb-server listens",
+    "start-switch": "systemctl start openvswitch-switch   # without Open vSwitch: set [iat] "
+    "ovsdb_connection = none",
 }
 
 SENTENCES: Mapping[str, str] = {**_FINDINGS, **_REMEDIES}

@@ -121,9 +121,7 @@ class Host(DoctorCase):
         row, verdict = rows["foreign group"], rows["verdict"]
         self.assertEqual({"path": f"{self.roots.resctrl}/theirs"}, row["remedy_values"])
         self.assertEqual("would-observe", verdict["code"])
-        state = {"code": row["code"], "values": row["values"]}
-        (reason,) = verdict["values"]["reasons"]
-        self.assertEqual({"subject": "foreign group", "state": state}, reason["values"])
+        self.assertEqual(["foreign group"], list(verdict["values"]["subjects"]))
 
     def test_no_agent_could_start(self):
         """Status 1 with the reason."""
@@ -150,8 +148,7 @@ class Host(DoctorCase):
                 first[name] for name in ("level", "code", "remedy_code")))  # fmt: skip
             self.assertEqual({None}, {row["remedy_code"] for row in others})
             self.assertNotIn(code, [row["code"] for row in others])
-            (reason,) = others[-1]["values"]["reasons"]
-            self.assertEqual(code, reason["values"]["state"]["code"])
+            self.assertEqual(["cache allocation"], list(others[-1]["values"]["subjects"]))
 
     def test_groups_that_libpqos_makes(self):
         """COS groups are ours when an agent's snapshot tells that they came after it."""
@@ -253,8 +250,7 @@ class Around(DoctorCase):
         guest = "instance-00000001"
         rows = self.check("cachetune", "observe", "cache-tuned", "remove-cachetune", 1, guest=guest)
         self.assertEqual({"guest": guest}, rows["cachetune"]["remedy_values"])
-        (reason,) = rows["verdict"]["values"]["reasons"]
-        self.assertEqual("cachetune", reason["values"]["subject"])
+        self.assertEqual(["cachetune"], list(rows["verdict"]["values"]["subjects"]))
 
     def test_hyper_threads(self):
         """Guests on one core are told, and that alone keeps nobody from enforcing."""

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""doctor names the cause first and once, and its command mends it: against real daemons."""
+
+import contextlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+from unittest import mock
+
+from iat_nova.checks import doctor, rights
+from tests.functional.daemons import TestLibvirtd, short_folder
+from tests.functional.ovs_daemons import OvsDaemons
+from tests.unit.checks.test_doctor import DoctorCase
+
+RUN_AS = rights.run_as  # DoctorCase replaces it
+NOBODY = 65534
+
+
+class Causes(DoctorCase):
+    """A host on which all is well but for one cause."""
+
+    def causes(self):
+        """Return the findings that keep the agent from enforcing, in order, and their places."""
+        status, rows = self.everything()
+        rows = [row for row in rows if row["subject"] != "rights"]
+        bad = [row for row in rows[:-1] if row["level"] in ("impossible", "observe")]
+        self.assertEqual(bad, rows[: len(bad)], "a note comes before a cause")
+        self.assertEqual(int(bool(bad)), status)
+        if bad:
+            verdict = rows[-1]
+            subjects = list(dict.fromkeys(row["subject"] for row in bad))
+            self.assertEqual(subjects, list(verdict["values"]["subjects"]))
+            for row in bad:
+                self.assertNotIn(row["state"], verdict["state"], "the verdict repeats the cause")
+        return bad
+
+    def run_command(self, remedy, **environment):
+        """Run a printed command as it stands, in a shell."""
+        environment["PATH"] = f"{environment.pop('bin', '')}:{os.environ['PATH']}"
+        done = subprocess.run(
+            ["sh", "-c", remedy], env=environment, capture_output=True, text=True, check=False
+        )
+        self.assertEqual(0, done.returncode, f"{remedy}: {done.stderr}")
+
+    def programs(self, **scripts):
+        """Put stand-ins of programs, such as systemctl, into a folder; return the folder."""
+        folder = self.folder / "bin"
+        for name, script in scripts.items():
+            self.put(folder / name, f"#!/bin/sh\n{script}\n")
+            (folder / name).chmod(0o755)
+        return str(folder)
+
+
+class OpenVSwitch(Causes):
+    """A real ovsdb-server."""
+
+    def setUp(self):
+        super().setUp()
+        self.ovs = OvsDaemons(self.enterContext(short_folder()))
+        self.addCleanup(self.ovs.stop)
+
+    def test_only_its_socket_answers(self):
+        """The default address is refused; the printed ovs-vsctl opens it."""
+        self.ovs.start_ovsdb("db:Open_vSwitch,Open_vSwitch,manager_options")
+        self.ovs.vsctl("--no-wait", "init")
+        socket = pathlib.Path(self.ovs.folder) / "db.sock"
+        self.configure(ovsdb_connection="tcp:127.0.0.1:6640")
+        with mock.patch.object(doctor, "OVSDB_SOCKET", socket):
+            (row,) = self.causes()
+        self.assertEqual(("Open vSwitch", "use-ovsdb-socket"), (row["subject"], row["remedy_code"]))
+        self.run_command(row["remedy"], OVS_RUNDIR=str(self.ovs.folder))
+        self.assertEqual([], self.causes())
+
+    def test_it_does_not_run(self):
+        """The printed command starts it."""
+        self.configure(ovsdb_connection=self.ovs.address)
+        with mock.patch.object(doctor, "OVSDB_SOCKET", self.folder / "none"):
+            (row,) = self.causes()
+        self.assertEqual("start-switch", row["remedy_code"])
+        bin_ = self.programs(systemctl='[ "$*" = "start openvswitch-switch" ]')
+        self.run_command(row["remedy"], bin=bin_)
+        self.ovs.start_ovsdb()
+        self.ovs.vsctl("--no-wait", "init")
+        self.assertEqual([], self.causes())
+
+    def test_no_address(self):
+        """A word that is no address: the option is named, not the daemon."""
+        self.configure(ovsdb_connection="db.sock")
+        (row,) = self.causes()
+        self.assertEqual("set-option", row["remedy_code"])
+        self.assertEqual("ovsdb_connection", row["remedy_values"]["option"])
+
+
+class Libvirt(Causes):
+    """A real libvirtd with its test driver."""
+
+    def setUp(self):
+        super().setUp()
+        if missing := TestLibvirtd.missing():
+            self.skipTest(missing)
+        self.daemon = TestLibvirtd(self.enterContext(short_folder()))
+        self.addCleanup(self.daemon.stop)
+
+    def test_wrong_uri(self):
+        """The daemon listens, and the URI is another: the option is named, with its value."""
+        self.daemon.start()
+        socket = pathlib.Path(self.daemon.uri.partition("socket=")[2])
+        self.assertTrue(socket.is_socket())
+        wrong = self.daemon.uri.replace(str(socket), f"{socket}-none")
+        for uri in (wrong, "qeum:///system", "not a uri"):
+            self.configure(libvirt_uri=uri)
+            with (
+                mock.patch.object(doctor, "LIBVIRT_SOCKETS", (socket,)),
+                mock.patch.object(doctor, "QEMU_URI", self.daemon.uri),
+            ):
+                (row,) = self.causes()
+            self.assertEqual(("libvirt", "set-option"), (row["subject"], row["remedy_code"]))
+            self.configure(**{row["remedy_values"]["option"]: row["remedy_values"]["value"]})
+            self.assertEqual([], self.causes())
+
+    def test_it_does_not_run(self):
+        """The printed command starts the daemon that is installed."""
+        self.configure(libvirt_uri=self.daemon.uri)
+        with mock.patch.object(doctor, "LIBVIRT_SOCKETS", ()):
+            (row,) = self.causes()
+        self.assertEqual("start-libvirt", row["remedy_code"])
+        bin_ = self.programs(systemctl='[ "$1 $#" = "start 2" ]')
+        self.run_command(row["remedy"], bin=bin_)
+        self.daemon.start()
+        self.assertEqual([], self.causes())
+
+
+class Registers(Causes):
+    """The msr driver."""
+
+    def test_writes_are_off(self):
+        """The printed command switches writes on."""
+        path = self.roots.msr_parameters / "allow_writes"
+        self.put(path, "off\n")
+        row = self.rows()[1]["msr writes"]
+        self.run_command(row["remedy"])
+        self.assertEqual("on", path.read_text().strip())
+        self.assertNotIn("msr writes", self.rows()[1])
+
+
+@unittest.skipUnless(os.geteuid() == 0, "needs root, to become another user")
+class Rights(Causes):
+    """A user without rights."""
+
+    def as_nobody(self):
+        """Return the findings of doctor in a process of nobody."""
+        self.folder.chmod(0o755)
+        reading, writing = os.pipe()
+        if os.fork() == 0:
+            os.close(reading)
+            with contextlib.suppress(Exception), os.fdopen(writing, "w") as pipe:
+                rights.run_as = RUN_AS
+                os.setgroups([])
+                os.setgid(NOBODY)
+                os.setuid(NOBODY)
+                json.dump(self.everything()[1], pipe)
+            os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading) as pipe:
+            said = pipe.read()
+        os.wait()
+        return json.loads(said)
+
+    def test_ordinary_user(self):
+        """The first finding says whose rights were examined; the command asks as root."""
+        first, *others = self.as_nobody()
+        self.assertEqual(("rights", "note", "ask-as-root"), tuple(
+            first[name] for name in ("subject", "level", "remedy_code")))  # fmt: skip
+        self.assertEqual({"code": "not-root", "values": {}}, first["values"]["cause"])
+        self.assertNotIn("ask-as-root", [row["remedy_code"] for row in others])
+        bin_ = self.programs(sudo='[ "$*" = "iat-nova doctor" ]')
+        self.run_command(first["remedy"], bin=bin_)
+        status, (first, *_) = self.everything()
+        self.assertEqual((0, "ok"), (status, first["level"]))
+
+    def test_a_socket_of_root(self):
+        """OVSDB's socket without rights for the service: named first, once."""
+        ovs = OvsDaemons(self.enterContext(short_folder()))
+        self.addCleanup(ovs.stop)
+        ovs.start_ovsdb()
+        ovs.vsctl("--no-wait", "init")
+        ovs.folder.chmod(0o711)
+        ovs.socket.chmod(0o600)
+        self.configure(ovsdb_connection=ovs.address)
+        _, first, *others = self.as_nobody()
+        self.assertEqual(("Open vSwitch", "observe"), (first["subject"], first["level"]))
+        self.assertIn("Permission denied", first["state"])
+        self.assertNotIn("Permission denied", " ".join(row["state"] for row in others))
+
+
+class Commands(unittest.TestCase):
+    """The program in a process of its own."""
+
+    def run_it(self, *words, code="", **options):
+        program = f"import sys\n{code}\nfrom iat_nova.cmd.main import main\n"
+        return subprocess.run(
+            [sys.executable, "-c", f"{program}sys.exit(main({list(words)!r}))"],
+            capture_output=True, text=True, check=False, **options,
+        )  # fmt: skip
+
+    def test_missing_package(self):
+        """A Python package that is not installed: one line, with the command."""
+        for module in ("libvirt", "ovs", "ovsdbapp"):
+            absent = (
+                "class F:\n def find_spec(self, name, *_):\n"
+                f"  if name.split('.')[0] == {module!r}:\n"
+                "   raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
+                "sys.meta_path.insert(0, F())"
+            )
+            done = self.run_it("doctor", code=absent)
+            self.assertEqual(1, done.returncode)
+            self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
+            self.assertRegex(done.stderr, f"the Python module {module} is missing: .*install ")
+            self.assertNotIn("internal error", done.stderr)
