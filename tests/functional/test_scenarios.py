@@ -60,7 +60,7 @@ class ScenariosTest(unittest.TestCase):
 
     def test_diurnal(self):
         """By day there is more traffic than by night, and DDIO has more ways."""
-        result = short("diurnal", "iat", 180.0, (50.0, 62.5, 170.0), 0.005)
+        result = short("diurnal", "iat", 180.0, (50.0, 62.5, 170.0))
         night, noon = result.windows[1], result.windows[3]
         self.assertGreater(noon.workloads["forwarder"].gbps, 4 * night.workloads["forwarder"].gbps)
         self.assertLess(
