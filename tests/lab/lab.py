@@ -34,6 +34,7 @@ FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
 BEGIN_S = 240
 BEGUN = "begun"  # what a guest makes in the share then
 _NOT_BEGUN = -1  # a status no program has
+_ENDED = 125  # of rdt-lab: the machine ended without the command
 
 # The emulator runs the guest's CPUs on several threads and may execute code that the kernel
 # has just patched: the breakpoint it patches with is then met when its handler is gone already.
@@ -78,7 +79,7 @@ def missing():
             status, words = _run_lab(["--timeout", "180"], ["true"], FIRST_BOOT_S)
             if status == 0:
                 return None
-            if _EMULATOR_FAULT not in words:
+            if status != _ENDED and _EMULATOR_FAULT not in words:
                 break
     last = [*words.split("\n"), ""]
     return f"the rdt-lab does not start here (status {status}): {' / '.join(last[-5:])}"
