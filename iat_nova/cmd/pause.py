@@ -11,7 +11,7 @@ import pathlib
 import re
 import time
 
-from iat_nova.cmd.base import Command, Failure
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
 from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
@@ -92,7 +92,8 @@ def agent_runs(command: Command, folder: pathlib.Path) -> bool:
 def existing(folder: pathlib.Path) -> pathlib.Path:
     """Return the state directory. Raises `Failure` if missing."""
     if not folder.is_dir():
-        raise Failure(f"there is no state directory {folder}; name it with --state-dir")
+        text = f"there is no state directory {folder}; name it with --state-dir"
+        raise Failure(text, EXIT_NOT_RUNNING)
     return folder
 
 

@@ -13,8 +13,14 @@ from iat_nova.cmd.base import EXIT_USAGE, Failure
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
+# 99:99, -5x, 2026-13-01: meant as times, and no name or UUID of a guest.
+_MEANT = re.compile(r"\d+(:\d+)+|-\d+\w*|\d{4}-\d\d-\d\d(T.*)?")
+
+
 def is_time(text: str) -> bool:
-    """Tell whether `moment` accepts a text as a time."""
+    """Tell whether a text is meant as a time; `moment` may still refuse it."""
+    if _MEANT.fullmatch(text):
+        return True
     try:
         moment(text, time.time())
     except Failure:

@@ -389,6 +389,17 @@ class TestPauseResume(CliCase):
         self.assertRegex(self.run_it("status")[1], "paused +no")
         self.assertIn("not paused", self.run_it("resume")[1])
 
+    def test_no_state_directory(self):
+        """The status is that of an agent that does not run, as of every command."""
+        for arguments in (
+            ("pause", "--for=1h"),
+            ("resume",),
+            ("hold", "web", "--ways=2"),
+            ("release", "web"),
+        ):
+            status, _, err = self.run_it("--state-dir", "/nonexistent", *arguments)
+            self.assertEqual((3, True), (status, "no state directory /nonexistent" in err), err)
+
     def test_wrong_time(self):
         """A time that is none is a mistake of the caller."""
         for text in ("30", "soon", "-5m", "0s"):
@@ -414,7 +425,7 @@ class TestPauseResume(CliCase):
         with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": "/nonexistent"}):
             for command in ("pause", "resume"):
                 status, _, err = self.run_it(command)
-                self.assertEqual((1, True), (status, "/nonexistent; name it" in err), command)
+                self.assertEqual((3, True), (status, "/nonexistent; name it" in err), command)
 
 
 class TestHold(CliCase):
@@ -573,6 +584,8 @@ class TestExplainGuest(CliCase):
         self.tell()
         for arguments, status, words in (
             (("nobody",), 1, "nobody is called 'nobody' here"),
+            (("99:99",), 2, "invalid time '99:99': expected 03:12"),
+            (("2026-13-01",), 2, "invalid time '2026-13-01': expected"),
             (("pc1", "--verify"), 2, "want a time"),
         ):
             found, _, err = self.run_it("explain", *arguments)
