@@ -7,12 +7,14 @@ import argparse
 import shutil
 import textwrap
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, add_text_format
-from iat_nova.hardware.host.probe import Finding
 from iat_nova.report import sentences
 from iat_nova.store import records
+
+if TYPE_CHECKING:
+    from iat_nova.hardware.host.probe import Finding
 
 COLUMNS = ("subject", "level", "state", "remedy")
 """What people read: the texts."""

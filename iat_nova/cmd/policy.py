@@ -13,12 +13,12 @@ import pathlib
 import time
 from collections.abc import Iterator
 
-from iat_nova.agent import facts_file, policy_file
+from iat_nova.agent import facts_file
 from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister
 from iat_nova.common.readers import POLICY_TESTS
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
-from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, schema, trials
+from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, schema
 from iat_nova.report import escape, sentences
 from iat_nova.store.database import HistoryError
 
@@ -50,6 +50,8 @@ class OfPolicy(Command):
 
     def policy(self, parsed_args: argparse.Namespace, host: HostFacts) -> Policy:
         """Return the policy for a host. Raises `Failure` with all errors."""
+        from iat_nova.agent import policy_file  # noqa: PLC0415 - slow to load
+
         path = parsed_args.file or self._in_use(parsed_args)
         with refusals():
             return policy_file.load(path, host)
@@ -256,6 +258,9 @@ examples:
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return one row per test."""
+        from iat_nova.agent import policy_file  # noqa: PLC0415 - slow to load
+        from iat_nova.policy import trials  # noqa: PLC0415 - slow to load
+
         path = parsed_args.policy or self.settings(parsed_args).policy_file
         compiled = functools.cache(lambda host: policy_file.load(path, host))
         facts = facts_file.load(parsed_args.facts) if parsed_args.facts else None

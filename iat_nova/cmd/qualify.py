@@ -40,12 +40,12 @@ from iat_nova.common.owned_folder import write_named
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host.machine import Machine
-from iat_nova.hardware.host.probe import Host
 from iat_nova.model import CacheDomain
 from iat_nova.report import sentences, times
 
 if TYPE_CHECKING:
     from iat_nova.agent.ownership import Ownership
+    from iat_nova.hardware.host.probe import Host
 
 _LOOK_S = 1.0  # in which CPUs are seen to be idle
 _ENDED_BY = 128  # and the signal's number: the status of a shell
@@ -145,6 +145,7 @@ examples:
     ) -> dict[str, Any]:
         from iat_nova.agent import wiring  # noqa: PLC0415 - slow to load
         from iat_nova.agent.ownership import ownership  # noqa: PLC0415
+        from iat_nova.hardware.host.probe import Host  # noqa: PLC0415
 
         host = Host()
         try:

@@ -123,7 +123,7 @@ class StateDir(MachineCase):
             mock.patch.object(rights, "service", lambda: rights.SHIPPED),
             mock.patch("iat_nova.cmd.hand_over.look", return_value=alive),
             mock.patch("iat_nova.cmd.hand_over._run", self.systemd),
-            mock.patch("iat_nova.cmd.qualify.Host", self.host),
+            mock.patch("iat_nova.hardware.host.probe.Host", self.host),
             mock.patch("iat_nova.cmd.qualify.run", lambda *_arguments: ()),
             mock.patch("iat_nova.cmd.qualify.choose_cpus", lambda *_arguments: (None, (1,))),
             mock.patch("iat_nova.cmd.qualify._LOOK_S", 0.0),
