@@ -21,6 +21,7 @@ from iat_nova.report.view import (
 )
 from iat_nova.store import records
 from iat_nova.store.heartbeat import AgentState
+from iat_nova.strategies.outlook import Outlook
 
 _INDENT = 12
 _LINES = 12  # for one statement
@@ -205,13 +206,20 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
     return lines
 
 
+_NO_LAYOUT = {
+    Outlook.NO_PROMISE: "no move promises a gain",
+    Outlook.ALL_FAILED: "all moves that promised a gain were undone",
+}
+
+
 def _room(domain: DomainView) -> list[str]:
-    """Return in lines whether the strategy has no move left, and what a newcomer would find."""
+    """Return in lines whether no layout is left to try, and what a newcomer would find."""
     assert domain.latest is not None
     iteration = domain.latest.iteration
     lines = []
     if pressures.exhausted(iteration):
-        lines.append(f"no move left ({escape.plain(iteration.outlook)})")
+        why = _NO_LAYOUT.get(iteration.outlook, escape.plain(iteration.outlook))
+        lines.append(f"no layout left to try: {why}")
     found = pressures.newcomers(domain.inventory, iteration)
     if found:
         ways = ", ".join(f"{priority.value} {ways:.1f}" for priority, ways in found.items())

@@ -91,7 +91,7 @@ SENTENCES: Mapping[str, str] = {
     "replaced-in-search": "{move:also}: replaced under this load by a move that was kept",
     "too-little": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1}",
     "too-little-again": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1} "
-    "after {failures} failures of its kind",
+    "(failed moves of its kind before: {failures})",
     # thresholds of pollute-buffer
     "threshold-best-effort": "a best-effort tenant keeps {share:share} of its speed outside the "
     "buffer, unless critical tenants gain more",

@@ -229,7 +229,7 @@ class TestStatus(StoryCase):
         (domain,) = view.domains
         (record,) = status.record(view)["domains"]
         self.assertIsNone(record["exhausted"])  # this strategy does not say
-        self.assertNotIn("no move left", status.page(view, time.time()))
+        self.assertNotIn("no layout left", status.page(view, time.time()))
         told = dataclasses.replace(
             domain.latest.iteration, outlook="all-failed", shown={stories.BE: 0.012}
         )
@@ -239,7 +239,7 @@ class TestStatus(StoryCase):
         self.assertEqual(("all-failed", True), (record["outlook"], record["exhausted"]))
         self.assertEqual({"PC": 1.5, "BE": 1.5}, record["newcomer_ways"])
         page = status.page(view, time.time())
-        self.assertIn("no move left (all-failed)", page)
+        self.assertIn("no layout left to try: all moves that promised", page)
         self.assertIn("ways that a newcomer would find: PC 1.5, BE 1.5", page)
         row = tenant_row(view.domains[0], domain.inventory.tenants[2])
         self.assertEqual(
