@@ -218,8 +218,7 @@ def _room(domain: DomainView) -> list[str]:
     iteration = domain.latest.iteration
     lines = []
     if pressures.exhausted(iteration):
-        why = _NO_LAYOUT.get(iteration.outlook, escape.plain(iteration.outlook))
-        lines.append(f"no layout left to try: {why}")
+        lines.append(f"no layout left to try: {_NO_LAYOUT[Outlook(iteration.outlook)]}")
     found = pressures.newcomers(domain.inventory, iteration)
     if found:
         ways = ", ".join(f"{priority.value} {ways:.1f}" for priority, ways in found.items())
