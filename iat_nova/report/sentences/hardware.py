@@ -132,7 +132,7 @@ _DDIO: Mapping[str, str] = {
     "iordt-channels-untagged": "I/O RDT channels {channels:list} have no class tags: their devices "
     "would fill the ways of class 0",
     "iordt-ways-unknown": "cache domain {domain}: the ways of devices are unknown",
-    "iordt-class-unknown": "{group}: the number of its class cannot be found",
+    "iordt-class-unknown": "{group}: the number of its class of service cannot be found",
     "iordt-on-already": "cache domain {domain}: another program, or the firmware, has switched "
     "classes of devices on (register 0xc83)",
     "iordt-switch-differs": "register 0xc83 was set to {value:#x} and reads {now:#x}",
@@ -147,7 +147,7 @@ _DDIO: Mapping[str, str] = {
     "irdt-channels": "{channels} channels: a link has 1 to {most}",
     "irdt-link-absent": "a device uses link {link}, which its unit does not have",
     "irdt-link-twice": "a second link {link} in one unit",
-    "irdt-device-twice": "a second device {device} in one unit",
+    "irdt-device-twice": "device {device} stands twice in one resource management unit (RMUD)",
     "irdt-channel-absent": "a device uses channel {channel} of link {link}, which has {channels}",
     "irdt-address": "registers at {address:#x}: not aligned, or beyond physical memory",
     "irdt-registers-overlap": "registers at {address:#x} belong to two channels",

@@ -117,7 +117,7 @@ SENTENCES: Mapping[str, str] = {
     "no-change": "no change counts: the largest is {largest:also}; changes up to {limit:share1} or "
     "{floor_per_s:rate} do not count",
     "no-transition": "still {state}: {figures:also}",
-    "nobody-asks": "no tenant's IPC and LLC misses moved together",
+    "nobody-asks": "no tenant's IPC and LLC misses changed together, so no tenant asks for ways",
     "ways-never-change": "this strategy never changes ways",
     "ways-left-to-all": "this strategy leaves all ways to all tenants",
     # the state machine of iat, by transition
