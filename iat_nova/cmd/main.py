@@ -89,7 +89,7 @@ PACKAGES = {  # module -> Debian's package, PyPI's package
 
 
 def missing_package(error: ModuleNotFoundError) -> str:
-    """Return which Python package an environment lacks, and the command that installs it."""
+    """Return the name of a missing Python package, and the command that installs the package."""
     module = (error.name or "").partition(".")[0]
     if module not in PACKAGES:
         return f"the Python module {error.name} is missing: python3 -m pip install {module}"

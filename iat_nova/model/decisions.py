@@ -249,7 +249,7 @@ class Action(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """One action with its subject and its reason, as values: `report` makes the sentence."""
+    """An action, its subject and its reason, as values: `report` makes the sentence."""
 
     action: Action
     subject: str  # a tenant's id, "ddio" or "layout"

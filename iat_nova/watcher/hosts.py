@@ -95,7 +95,7 @@ class Domain:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Host:
-    """A compute host. `groups`: its aggregates, and its availability zone among them."""
+    """A compute host. `groups`: the aggregates of the host, with its availability zone."""
 
     name: str
     guests: tuple[Guest, ...]

@@ -135,7 +135,7 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
             )
 
     def do_execute(self, audit: Any = None) -> None:
-        """Choose the moves, and add an action for each, and one that has its reason in words."""
+        """Choose the moves; add an action for each move, and an action with the reason in words."""
         given = self.input_parameters
         limits = choice.Limits(
             given.threshold, given.max_migrations, given.stay, given.migration_speed

@@ -122,7 +122,7 @@ def _alone(rows: Sequence[TrafficRow]) -> Sequence[TrafficRow]:
 
 
 def _throttles(together: Sequence[TrafficRow]) -> Message:
-    """Return that limits work, and what several CPUs moved together where that was measured."""
+    """Return that limits work, and the joint traffic of several CPUs if measured."""
     if not together:
         return message("limits-throttle")
     row = together[-1]

@@ -169,7 +169,7 @@ class SnapshotFile:
         self.check_parts(content["parts"])
 
     def check_parts(self, parts: Mapping[str, Any]) -> None:
-        """Raise `ValueError` unless every part has the form in which its hardware saves it."""
+        """Raise `ValueError` unless every part has the form that its hardware interface saves."""
         check({"properties": self._shapes}, parts)
 
     def _refusal(self, why: str) -> SnapshotError:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The interfaces of one host: which exist, which are chosen, and all of them in one value."""
+"""The interfaces of one host: detection, choice, and the value with all chosen interfaces."""
