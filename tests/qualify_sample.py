@@ -5,7 +5,7 @@ from iat_nova.checks.qualify import bandwidth, ddio, mask, record, slices, write
 from iat_nova.checks.qualify.api import Judgement, Outcome, Verdict
 from iat_nova.checks.qualify.registry import TESTS
 from iat_nova.checks.qualify.run import outcome
-from iat_nova.hardware.host.machine import Choice
+from iat_nova.hardware.host.machine import ChosenInterface
 from iat_nova.model import CacheDomain, WayMask, message
 
 SIZES = (0.5, 1, 2, 3, 4, 6, 8, 12, 16)
@@ -101,10 +101,10 @@ def sample(rows, missing=()):
             "microcode": "0x2007006",
         },
         choices=(
-            Choice("cat", "resctrl", message("resctrl-arbitrates")),
-            Choice("ddio", "msr", message("ddio-register-usable")),
-            Choice("counters", "perf", message("perf-group-each-cpu")),
-            Choice("ddio counters", "perf", message("cha-pmus-counted", pmus=18)),
+            ChosenInterface("cat", "resctrl", message("resctrl-arbitrates")),
+            ChosenInterface("ddio", "msr", message("ddio-register-usable")),
+            ChosenInterface("counters", "perf", message("perf-group-each-cpu")),
+            ChosenInterface("ddio counters", "perf", message("cha-pmus-counted", pmus=18)),
         ),
         domain=CacheDomain(
             0, tuple(range(18)), 11, 8, ddio_found=WayMask(0x600), way_bytes=WAY_BYTES

@@ -21,13 +21,13 @@ from iat_nova.experiments.sim.run import run
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.report import pressures
 from iat_nova.store.reader import HistoryReader
-from iat_nova.strategies.pressure import Loss
+from iat_nova.strategies.pressure import CycleLoss
 
 STRATEGIES = ("unmanaged", "pollute-buffer")
 SEED = 1
 
 
-def estimated(path: pathlib.Path) -> dict[str, list[Loss]]:
+def estimated(path: pathlib.Path) -> dict[str, list[CycleLoss]]:
     """Return the losses of each iteration of a history, by the tenant's name."""
     found = defaultdict(list)
     with HistoryReader(path) as reader:

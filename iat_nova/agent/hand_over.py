@@ -43,7 +43,7 @@ _PART = "left"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Left:
+class HandedOver:
     """The state that an agent leaves to the next. `states`: by cache domain, as JSON in the file.
 
     `at_s`: time of the hand-over by the monotonic clock, which all processes share. `fixed`:
@@ -130,18 +130,18 @@ class HandOverFiles:
         """Whether an agent may be about to hand over, or has handed over to the next."""
         return self.asked or self.lately
 
-    def write(self, left: Left) -> None:
+    def write(self, left: HandedOver) -> None:
         """Write the state to disk atomically. Raises `SnapshotError`."""
         # Through JSON first: the checksum covers text keys, as the reader gets.
         self._file.write({_PART: json.loads(json.dumps(records.unstructure(left)))})
 
-    def read(self) -> Left | None:
+    def read(self) -> HandedOver | None:
         """Return the state in a valid file, or None. Raises `SnapshotError`, `RecordError`."""
         content = self._content()
         if content is None:
             return None
         try:
-            left = records.structure(content, Left)
+            left = records.structure(content, HandedOver)
         except records.RecordError as error:
             raise records.RecordError(f"{self.path}: {error}") from error
         return left if self._fresh(left.at_s, self.within_s) else None
@@ -258,7 +258,7 @@ class Succession:
         self._check_ours()
         try:
             plain = {number: records.unstructure(state) for number, state in states.items()}
-            left = Left(
+            left = HandedOver(
                 self._files.now_s(),
                 self._version,
                 self._strategy,
@@ -288,7 +288,7 @@ class Succession:
         if registry.state_type(self._strategy) is None:
             raise HardwareError(message("strategy-without-state", strategy=self._strategy))
 
-    def take(self) -> Left | None:
+    def take(self) -> HandedOver | None:
         """Adopt the state that the previous agent left; return None without a valid file.
 
         Call as the only writer, after `recover`. The file is removed first. Raises `HardwareError`
@@ -312,7 +312,7 @@ class Succession:
             self._forget()
             raise
 
-    def _adopted(self, left: Left) -> Left:
+    def _adopted(self, left: HandedOver) -> HandedOver:
         """Check and adopt the left state, with states of the strategy's own type."""
         if left.strategy != self._strategy:
             raise HardwareError(

@@ -17,7 +17,7 @@ import threading
 import time
 from typing import Any
 
-from iat_nova.agent.hand_over import Left
+from iat_nova.agent.hand_over import HandedOver
 from iat_nova.agent.holding import Holding
 from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.monitoring import Following, Monitored
@@ -372,7 +372,7 @@ class Agent:
         self.journal.handed_over()
         return True
 
-    def _adopt(self, left: Left) -> None:
+    def _adopt(self, left: HandedOver) -> None:
         """Continue with the masks and states that the previous agent left."""
         self.enforcer.adopt(left.enforcer)
         self._states = dict(left.states)

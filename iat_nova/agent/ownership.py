@@ -14,7 +14,7 @@ import logging
 from collections.abc import Iterator
 
 from iat_nova.agent import restoring
-from iat_nova.agent.hand_over import HandOverFiles, Left, Succession, recover
+from iat_nova.agent.hand_over import HandedOver, HandOverFiles, Succession, recover
 from iat_nova.agent.interlock import Outside
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
@@ -43,7 +43,7 @@ class Ownership:
     succession: Succession | None = None
 
     @contextlib.contextmanager
-    def held(self, *, adopt: bool = False) -> Iterator[Left | None]:
+    def held(self, *, adopt: bool = False) -> Iterator[HandedOver | None]:
         """Hold the machine as its only writer, after restoring settings that a crash left.
 
         `adopt`: adopt the state of the last agent instead, and yield this state. Nothing is saved
@@ -137,7 +137,7 @@ class Ownership:
                 return False
         return True
 
-    def _adopted(self) -> Left | None:
+    def _adopted(self) -> HandedOver | None:
         """Adopt the state of the last agent; return None if there is none, or it does not fit."""
         if self.succession is None:
             return None

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from iat_nova.agent.hand_over import Left, Succession
+from iat_nova.agent.hand_over import HandedOver, Succession
 from iat_nova.agent.interlock import ALONE, Outside
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.monitoring import TenantMonitor
@@ -65,4 +65,4 @@ class Parts:
     shadow: ShadowStrategy | None = None
     monitor: TenantMonitor | None = None
     succession: Succession | None = None
-    left: Left | None = None
+    left: HandedOver | None = None

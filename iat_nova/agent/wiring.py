@@ -13,7 +13,7 @@ from collections.abc import Callable
 from iat_nova import policy
 from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
-from iat_nova.agent.hand_over import Left
+from iat_nova.agent.hand_over import HandedOver
 from iat_nova.agent.journal import Journal, Language
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
@@ -38,7 +38,7 @@ from iat_nova.inventory.host import read_host
 from iat_nova.inventory.libvirt import ANSWER_S, LibvirtSource
 from iat_nova.inventory.ovs import OvsSource
 from iat_nova.inventory.pci import Pci
-from iat_nova.inventory.reconcile import Inventory
+from iat_nova.inventory.reconcile import Reconciler
 from iat_nova.inventory.spool import Spool
 from iat_nova.model import HostFacts, Parameters
 from iat_nova.model.message import Message, as_message, message
@@ -104,7 +104,7 @@ def inventory(
     clock: Clock,
     *,
     answer_s: float = ANSWER_S,
-) -> Inventory:
+) -> Reconciler:
     """Make the inventory with the sources in the settings; `start` opens the connections.
 
     `answer_s`: timeout of libvirt in a reading. Raises `ConfigError`.
@@ -124,7 +124,7 @@ def inventory(
             rundir=settings.ovs_rundir,
             proc_root=settings.proc_root,
         )
-    return Inventory(
+    return Reconciler(
         libvirt,
         ovs,
         Pci(settings.sysfs_root),
@@ -161,7 +161,7 @@ def agent(
     observer: Observer | None = None,
     heartbeat: Heartbeat | None = None,
     drift: Callable[[policy.Policy], tuple[Reason, ...]] = lambda running: (),
-    left: Left | None = None,
+    left: HandedOver | None = None,
 ) -> Agent:
     """Join all parts; `observer` gets the values of metrics, `heartbeat` each iteration.
 
@@ -267,7 +267,7 @@ def host_reader(
     settings: Settings,
     machine: Machine,
     first: Callable[[], object] = tuple,
-    left: Left | None = None,
+    left: HandedOver | None = None,
 ) -> Callable[[], HostFacts]:
     """Return a function that reads the host's own facts at each call, such as online CPUs.
 

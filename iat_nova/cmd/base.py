@@ -24,7 +24,7 @@ from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, times
-from iat_nova.report.view import View, agent_words, gather
+from iat_nova.report.view import HostView, agent_words, gather
 from iat_nova.store.database import HistoryError, NoHistory, as_owner
 from iat_nova.store.heartbeat import AgentState, look
 from iat_nova.store.reader import HistoryReader
@@ -171,7 +171,7 @@ class Command(command.Command):  # type: ignore[misc]
                 if reader.damage is not None:
                     self.note(escape.plain(reader.damage))
 
-    def view(self, parsed_args: argparse.Namespace) -> View:
+    def view(self, parsed_args: argparse.Namespace) -> HostView:
         """Read the newest records; set the exit status if they are not the present."""
         folder = self.state_dir(parsed_args)
         now_s = time.time()
@@ -183,11 +183,11 @@ class Command(command.Command):  # type: ignore[misc]
         except NoHistory:
             if not agent.alive:
                 raise
-            view = View("", None, (), (), pause, agent, holds=holds)
+            view = HostView("", None, (), (), pause, agent, holds=holds)
         self._status = EXITS[agent.state]
         return view
 
-    def warn_if_stale(self, view: View) -> None:
+    def warn_if_stale(self, view: HostView) -> None:
         """Report on standard error that the output is not the present state."""
         if not view.running:
             age = f", {times.duration(view.now.age_s)} old" if view.now else ""

@@ -18,7 +18,7 @@ from iat_nova.conf import LOCK
 from iat_nova.model import Pause
 from iat_nova.report import account, escape, times, top, words
 from iat_nova.report.top_screen import Act, Mode, Screen, press
-from iat_nova.report.view import NOBODY, DomainView, View, gather, then
+from iat_nova.report.view import NOBODY, DomainView, HostView, gather, then
 from iat_nova.store.database import HistoryError, NoHistory
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader
@@ -98,7 +98,7 @@ class Scene:
         self._pause, self._holds = PauseFile(folder), Holds(folder)
         self._wanted = domain
         self._number = 0
-        self._view: View | None = None
+        self._view: HostView | None = None
         self._traces: dict[int, top.Trace] = {}
         self._past: dict[int, top.Trace] = {}
         self._page: list[str] = []
@@ -199,7 +199,7 @@ class Scene:
             return ""
         return f"as of {times.moment(shown_s)}: what followed did nothing and is not kept any more"
 
-    def _gather(self, reader: HistoryReader) -> View:
+    def _gather(self, reader: HistoryReader) -> HostView:
         now_s = time.time()
         held = self._holds.current(now_s)
         return gather(reader, self._pause.current(now_s), agent=self.agent, holds=held)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Convert libvirt's domain XML to values. Pure; no content of a domain raises an exception.
 
-A `Domain` describes one guest by itself. Dedicated CPUs can only be determined beside all other
-guests: `iat_nova.inventory.pinning`.
+A `LibvirtDomain` describes one guest by itself. Dedicated CPUs can only be determined beside all
+other guests: `iat_nova.inventory.pinning`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MOST = 2**31 - 1  # libvirt's ids are C integers
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Domain:
+class LibvirtDomain:
     """One domain as described by its live XML.
 
     `run` is libvirt's id, None for a domain that does not run (a stopped guest keeps its pins in
@@ -56,7 +56,7 @@ class Domain:
         return frozenset(range(self.vcpus)) - self.unplugged
 
 
-def parse(xml: str, *, uuid: str, name: str, run: int | None) -> Domain:
+def parse(xml: str, *, uuid: str, name: str, run: int | None) -> LibvirtDomain:
     """Parse a domain's live XML.
 
     `uuid`, `name` and `run` come from libvirt's handle. `run` is used only if the XML cannot be
@@ -66,7 +66,7 @@ def parse(xml: str, *, uuid: str, name: str, run: int | None) -> Domain:
         root = ElementTree.fromstring(xml)
     except ElementTree.ParseError as error:
         unreadable = message("domain-xml-unreadable", error=str(error))
-        return Domain(uuid, run, name, warnings=(unreadable,))
+        return LibvirtDomain(uuid, run, name, warnings=(unreadable,))
     return _Reading(root, uuid, name).domain()
 
 
@@ -79,7 +79,7 @@ class _Reading:
         self._name = name
         self._warnings: list[Message] = []
 
-    def domain(self) -> Domain:
+    def domain(self) -> LibvirtDomain:
         nova = nova_metadata.parse(self._root)
         if nova is None:
             self._warnings.append(message("nova-metadata-absent"))
@@ -88,7 +88,7 @@ class _Reading:
         cpuset = None if vcpu is None else vcpu.get("cpuset")
         vcpus = self._number(self._root.findtext("vcpu"), "number of vCPUs", _MOST_VCPUS) or 0
         unplugged = self._unplugged(vcpus)
-        return Domain(
+        return LibvirtDomain(
             uuid=self._uuid,
             run=self._number(self._root.get("id"), "domain id"),
             name=self._name,

@@ -18,7 +18,7 @@ from typing import Any
 import libvirt
 
 from iat_nova.inventory import domain_xml
-from iat_nova.inventory.domain_xml import Domain
+from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.model import message
 
 Counters = Mapping[str, int]  # packets by the host's net device
@@ -29,10 +29,10 @@ REREAD_LEAST = 20  # cheap: a small host is read completely each time
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Reading:
+class RunningGuests:
     """The running guests, in libvirt's order, and their packets."""
 
-    domains: tuple[Domain, ...]
+    domains: tuple[LibvirtDomain, ...]
     packets: Counters
 
 
@@ -42,7 +42,7 @@ class _Known:
 
     run: int
     digest: bytes
-    domain: Domain
+    domain: LibvirtDomain
 
 
 class LibvirtDomains:
@@ -63,7 +63,7 @@ class LibvirtDomains:
         with self._lock:
             self._changed.add(uuid)
 
-    def read(self) -> Reading:
+    def read(self) -> RunningGuests:
         """Return all running guests. Raises `libvirt.libvirtError`."""
         handles = {one.UUIDString(): one for one in self._connection.listAllDomains(_RUNNING)}
         self._progress()
@@ -83,7 +83,7 @@ class LibvirtDomains:
             for uuid, domain in zip(running, domains, strict=True)
             if any(device.target for device in domain.devices)
         ]
-        return Reading(domains, self._packets(counted) if counted else {})
+        return RunningGuests(domains, self._packets(counted) if counted else {})
 
     def _due(self, handles: Mapping[str, Any]) -> list[str]:
         """Return the guests whose XML must be read: new, changed, and part of the rest."""
@@ -148,4 +148,4 @@ def _described(uuid: str, handle: Any, xml: str, before: _Known | None) -> _Know
 def _undescribed(uuid: str, handle: Any, error: Exception) -> _Known:
     """Return a guest of which only its existence is known; the next reading tries again."""
     warnings = (message("domain-undescribed", error=str(error)),)
-    return _Known(-1, b"", Domain(uuid, handle.ID(), handle.name(), warnings=warnings))
+    return _Known(-1, b"", LibvirtDomain(uuid, handle.ID(), handle.name(), warnings=warnings))

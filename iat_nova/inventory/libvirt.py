@@ -17,8 +17,8 @@ from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.common.deadline import Deadline
 from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
-from iat_nova.inventory.domain_xml import Domain
-from iat_nova.inventory.domains import Counters, LibvirtDomains, Reading
+from iat_nova.inventory.domain_xml import LibvirtDomain
+from iat_nova.inventory.domains import Counters, LibvirtDomains, RunningGuests
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.inventory.pinning import PinnedCpus
@@ -39,10 +39,10 @@ class _Session:
         self.connection = connection
         self.reader = LibvirtDomains(connection, self._note)
         self._clock = clock
-        self._deadline: Deadline[Reading] = Deadline(answer_s, on_late)
+        self._deadline: Deadline[RunningGuests] = Deadline(answer_s, on_late)
         self._begun_s = self._heard_s = clock.now()
 
-    def ask(self) -> Reading:
+    def ask(self) -> RunningGuests:
         """Return the latest reading. Raises `TimeoutError`, `libvirt.libvirtError`."""
         if not self._deadline.asked:
             self._begun_s = self._heard_s = self._clock.now()
@@ -175,7 +175,7 @@ class LibvirtSource:
         self._on_hint()
 
     def _guests(
-        self, domains: Sequence[Domain], counters: Counters, online: frozenset[int]
+        self, domains: Sequence[LibvirtDomain], counters: Counters, online: frozenset[int]
     ) -> tuple[Guest, ...]:
         told = [(domain, *self._extra_specs(domain)) for domain in domains]
         places = pinning.place(
@@ -186,7 +186,9 @@ class LibvirtSource:
             for (domain, specs, warnings), place in zip(told, places, strict=True)
         )
 
-    def _extra_specs(self, domain: Domain) -> tuple[Mapping[str, str] | None, tuple[Message, ...]]:
+    def _extra_specs(
+        self, domain: LibvirtDomain
+    ) -> tuple[Mapping[str, str] | None, tuple[Message, ...]]:
         """Return extra specs from the metadata (Nova 32 and later), else from the spool."""
         if domain.nova is not None and domain.nova.extra_specs is not None:
             return domain.nova.extra_specs, ()
@@ -205,7 +207,7 @@ class LibvirtSource:
 
 
 def _guest(
-    domain: Domain,
+    domain: LibvirtDomain,
     specs: Mapping[str, str] | None,
     place: PinnedCpus,
     counters: Counters,
@@ -233,7 +235,7 @@ def _guest(
     )
 
 
-def _attachments(domain: Domain, counters: Counters) -> tuple[Attachment, ...]:
+def _attachments(domain: LibvirtDomain, counters: Counters) -> tuple[Attachment, ...]:
     return tuple(
         dataclasses.replace(device.attachment, packets=counters.get(device.target))
         if device.target

@@ -32,7 +32,7 @@ from collections.abc import Iterable, Mapping
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.inventory.cpu_policy import emulator_policy, is_silent, promised_vcpus
 from iat_nova.inventory.cpusets import CpuSets
-from iat_nova.inventory.domain_xml import Domain
+from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.model import Message, message
 from iat_nova.model.message import as_message
 
@@ -54,7 +54,7 @@ class PinnedCpus:
 
 
 def place(
-    guests: Iterable[tuple[Domain, Mapping[str, str] | None]],
+    guests: Iterable[tuple[LibvirtDomain, Mapping[str, str] | None]],
     cpusets: CpuSets,
     online: frozenset[int],
 ) -> tuple[PinnedCpus, ...]:
@@ -74,7 +74,7 @@ class _Draft:
     threads.
     """
 
-    def __init__(self, domain: Domain, specs: Mapping[str, str] | None) -> None:
+    def __init__(self, domain: LibvirtDomain, specs: Mapping[str, str] | None) -> None:
         self.domain = domain
         self.specs = specs
         self.claims: dict[int, int] = {}

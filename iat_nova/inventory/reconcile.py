@@ -64,7 +64,7 @@ class SwitchSource(Source, Protocol):
         """Return the virtual switch, None before the first answer."""
 
 
-class Inventory:
+class Reconciler:
     """Facts on demand, and an event that requests a new call.
 
     `changed` is debounced: set `debounce_s` after the last of a burst of hints, at the latest ten

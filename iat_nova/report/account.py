@@ -17,7 +17,7 @@ from iat_nova.policy.owners import guest_id
 from iat_nova.report import escape, moments, sentences, times, view, waymap, words
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import Turn, Turns, concerns
-from iat_nova.report.view import DomainView, View
+from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Inventory
 
@@ -55,7 +55,7 @@ class Account:
     """
 
     subject: Subject
-    view: View
+    view: HostView
     here: bool
     seen_s: float
     reason: str | None
@@ -68,7 +68,7 @@ class Account:
         return next((one for one in self.view.holds if one.tenant in keys), None)
 
 
-def give(reader: HistoryReader, seen: View, subject: Subject, picture: Inventory) -> Account:
+def give(reader: HistoryReader, seen: HostView, subject: Subject, picture: Inventory) -> Account:
     """Return the explanation of a guest in `picture`, from the history."""
     guest = subject.guest
     keys = [guest_id(guest)] if guest is not None else []

@@ -393,7 +393,7 @@ def _inventory_at(story: _Story, iteration: Iteration) -> DomainInventory:
     return next(found)
 
 
-def _shadow(seen: view.View, domain: view.DomainView, wall_s: float) -> dict[str, Any]:
+def _shadow(seen: view.HostView, domain: view.DomainView, wall_s: float) -> dict[str, Any]:
     """Return the shadow strategy's layout and moves in a cache domain until a time."""
     shadow = seen.now.status.shadow if seen.now else None
     assert shadow is not None and domain.shadow is not None
@@ -416,11 +416,11 @@ def _shadow(seen: view.View, domain: view.DomainView, wall_s: float) -> dict[str
     }
 
 
-def _low(seen: view.View, domain: int) -> float | None:
+def _low(seen: view.HostView, domain: int) -> float | None:
     return seen.now.status.parameters.of(domain).threshold_miss_low_per_s if seen.now else None
 
 
-def _interval_s(seen: view.View) -> float:
+def _interval_s(seen: view.HostView) -> float:
     return seen.now.status.interval_s if seen.now else 1.0
 
 

@@ -10,10 +10,10 @@ from iat_nova.store.records import Iteration
 from iat_nova.strategies import pressure
 from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import EXHAUSTED, UNDECIDED
-from iat_nova.strategies.pressure import Fill, Loss
+from iat_nova.strategies.pressure import CycleLoss, Fill
 
 
-def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, Loss]:
+def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, CycleLoss]:
     """Return what each tenant loses to others, by tenant id; unknown tenants are left out."""
     masks = _masks(inventory, iteration)
     return pressure.losses(inventory, iteration.sample, masks, iteration.shown)

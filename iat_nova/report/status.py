@@ -12,7 +12,7 @@ from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape, pressures, sentences, times, waymap, words
 from iat_nova.report.view import (
     DomainView,
-    View,
+    HostView,
     agent_words,
     in_force,
     mode,
@@ -28,7 +28,7 @@ _LINES = 12  # for one statement
 
 
 def page(
-    view: View, wall_s: float, *, width: int = 80, colour: bool = False, wrap: bool = False
+    view: HostView, wall_s: float, *, width: int = 80, colour: bool = False, wrap: bool = False
 ) -> str:
     """Return the status in lines for a terminal; `wall_s` is the present.
 
@@ -70,7 +70,7 @@ def _wrapped(line: str, width: int) -> list[str]:
     return [line[:_INDENT] + first, *(" " * _INDENT + part for part in more)]
 
 
-def record(view: View) -> dict[str, Any]:
+def record(view: HostView) -> dict[str, Any]:
     """Return the status as plain values."""
     said = view.now.status if view.now else None
     paused = pause(view)
@@ -114,7 +114,7 @@ def record(view: View) -> dict[str, Any]:
     }
 
 
-def _problems(view: View) -> tuple[Reason, ...]:
+def _problems(view: HostView) -> tuple[Reason, ...]:
     """Return present problems. If the history cannot be written, only the heartbeat says so."""
     said = view.now.status.problems if view.now else ()
     if not view.running or not view.agent.text:
@@ -123,7 +123,7 @@ def _problems(view: View) -> tuple[Reason, ...]:
     return (Reason(Code.HISTORY_UNWRITABLE, verbatim(view.agent.text)), *others)
 
 
-def _degraded(view: View) -> tuple[str, ...]:
+def _degraded(view: HostView) -> tuple[str, ...]:
     return words.texts(_problems(view))
 
 
@@ -138,25 +138,25 @@ def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
     ]
 
 
-def pause_words(view: View, wall_s: float) -> str:
+def pause_words(view: HostView, wall_s: float) -> str:
     """Return end and reason of a pause, or ``no``."""
     paused = pause(view)
     return "no" if paused is None else words.until(paused, "resume", wall_s)
 
 
-def hold_words(view: View, hold: Hold, wall_s: float) -> str:
+def hold_words(view: HostView, hold: Hold, wall_s: float) -> str:
     """Return the sentence of an operator's hold, marked if the hold is not in force."""
     told = words.held(hold, wall_s)
     return told if in_force(view, hold) else f"not in force: {told}"
 
 
-def _hold_record(view: View, hold: Hold) -> dict[str, Any]:
+def _hold_record(view: HostView, hold: Hold) -> dict[str, Any]:
     """Return a hold as plain values."""
     until_s = hold.until_s if math.isfinite(hold.until_s) else None
     return {**dataclasses.asdict(hold), "until_s": until_s, "in_force": in_force(view, hold)}
 
 
-def _agent(view: View, wall_s: float) -> str:
+def _agent(view: HostView, wall_s: float) -> str:
     if view.now is None or not view.recorded:
         told = escape.plain(agent_words(view))
         return f"{told}; below is the last it recorded" if view.now else told
@@ -226,7 +226,9 @@ def _room(domain: DomainView) -> list[str]:
     return lines
 
 
-def _shadow(view: View, domain: DomainView, wall_s: float, width: int, colour: bool) -> list[str]:
+def _shadow(
+    view: HostView, domain: DomainView, wall_s: float, width: int, colour: bool
+) -> list[str]:
     """Return the shadow strategy's moves and layout in a cache domain, in lines."""
     shadow = view.now.status.shadow if view.now else None
     seen = domain.shadow
@@ -245,7 +247,7 @@ def _shadow(view: View, domain: DomainView, wall_s: float, width: int, colour: b
     ]
 
 
-def _shadow_record(view: View, domain: DomainView) -> dict[str, Any] | None:
+def _shadow_record(view: HostView, domain: DomainView) -> dict[str, Any] | None:
     """Return the shadow strategy's moves and layout as plain values."""
     shadow = view.now.status.shadow if view.now else None
     if shadow is None or domain.shadow is None:

@@ -12,7 +12,7 @@ from iat_nova.common import amounts as figures
 from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
 from iat_nova.report import escape, status, times, view, waymap, words
 from iat_nova.report.top_screen import HELP, Mode, Screen
-from iat_nova.report.view import DomainView, View
+from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
 
@@ -93,7 +93,7 @@ class Trace:
 
 
 def frame(
-    seen: View,
+    seen: HostView,
     domain: DomainView | None,
     trace: Trace | None,
     screen: Screen,
@@ -139,7 +139,7 @@ def listed(domain: DomainView, screen: Screen) -> list[Tenant]:
     return [one for one in tenants if wanted in names(one.id).casefold()]
 
 
-def _bottom(seen: View, screen: Screen) -> str:
+def _bottom(seen: HostView, screen: Screen) -> str:
     """Return the last line: a question, a note, what is typed, else the keys."""
     if screen.mode is Mode.CONFIRM:
         paused = view.pause(seen) is not None
@@ -172,7 +172,7 @@ def _bar(value: float | None, highest: float) -> str:
     return _BARS[min(len(_BARS) - 1, int(value / highest * len(_BARS)))] if highest else _BARS[0]
 
 
-def _header(seen: View, screen: Screen) -> list[str]:
+def _header(seen: HostView, screen: Screen) -> list[str]:
     """Return host, mode and age of the data, then problems, pause and holds."""
     age = f"data {times.duration(seen.now.age_s)} old" if seen.now else "no data"
     left = f" iat-nova   {escape.plain(seen.hostname)}   {view.mode(seen)}   {age}"
@@ -197,7 +197,7 @@ def _header(seen: View, screen: Screen) -> list[str]:
     return lines
 
 
-def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
+def _domain_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[str]:
     cache = domain.inventory.domain
     of = f" of {len(seen.domains)}" if len(seen.domains) > 1 else ""
     if domain.latest is None or domain.layout is None:
@@ -215,7 +215,7 @@ def _domain_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
     return [*gap, _styled(text, _BOLD, screen), *gap, f" {drawn}", *pmd, ""]
 
 
-def _pmd_lines(seen: View, domain: DomainView, screen: Screen) -> list[str]:
+def _pmd_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[str]:
     """Tell what the switch's PMD threads on this domain did, as far as there is room."""
     threads = words.pmd_threads(seen.switch, domain.inventory.domain.cpus)
     if not threads or screen.past_s is not None:  # it is of now

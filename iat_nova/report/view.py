@@ -22,7 +22,7 @@ from iat_nova.report import pressures, sentences, times
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
-from iat_nova.strategies.pressure import Fill, Loss
+from iat_nova.strategies.pressure import CycleLoss, Fill
 
 NOBODY = AgentNow(AgentState.STOPPED)
 """No agent: a history without its agent."""
@@ -63,7 +63,7 @@ class DomainView:
         return mask.count - self.layout.lent.mask.count if mask else 0
 
     @functools.cached_property
-    def losses(self) -> Mapping[str, Loss]:
+    def losses(self) -> Mapping[str, CycleLoss]:
         """What each tenant loses to others, by tenant id; empty before the first iteration."""
         latest = self.latest
         return {} if latest is None else pressures.losses(self.inventory, latest.iteration)
@@ -90,7 +90,7 @@ class DomainView:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class View:
+class HostView:
     """All present facts. `pause`, `holds`: content of the files, which the agent may not have read.
 
     `damage`: message about unreadable records in the history. `switch`: the virtual switch at the
@@ -124,7 +124,7 @@ def gather(
     events: int = 5,
     agent: AgentNow = NOBODY,
     holds: tuple[Hold, ...] = (),
-) -> View:
+) -> HostView:
     """Read the newest records. Raises the reader's errors."""
     inventory = reader.latest_inventory()
     known: Mapping[int, DomainInventory] = inventory.domains if inventory else {}
@@ -136,7 +136,7 @@ def gather(
         domains.append(DomainView(tenants, reader.latest(number), newest, shadows.get(number)))
     told = tuple(reader.events(events))
     hostname = inventory.facts.host.hostname if inventory else ""
-    return View(
+    return HostView(
         hostname,
         said,
         tuple(domains),
@@ -149,7 +149,7 @@ def gather(
     )
 
 
-def then(reader: HistoryReader, seen: View, wall_s: float) -> View:
+def then(reader: HistoryReader, seen: HostView, wall_s: float) -> HostView:
     """Return the view at an earlier time, as far as the history has it."""
     domains = []
     for domain in seen.domains:
@@ -174,7 +174,7 @@ def shadow_rates(shadow: Shadow, domain: ShadowDomain, wall_s: float) -> tuple[f
     return domain.moved / days, domain.moved_meanwhile / days
 
 
-def agent_words(view: View) -> str:
+def agent_words(view: HostView) -> str:
     """Describe an agent whose present state is not in the history."""
     agent, age = view.agent, ""
     if agent.age_s is not None:
@@ -195,7 +195,7 @@ def agent_words(view: View) -> str:
     return f"not running ({_ended(view)}){unread}"
 
 
-def _ended(view: View) -> str:
+def _ended(view: HostView) -> str:
     """Describe the end of the last agent."""
     agent = view.agent
     if agent.state is AgentState.FAILED:
@@ -209,7 +209,7 @@ def _ended(view: View) -> str:
     return "it ended properly"
 
 
-def pause(view: View) -> Pause | None:
+def pause(view: HostView) -> Pause | None:
     """Return the pause of the file, or else of the agent's last status, or None."""
     if view.pause is not None or view.now is None or not view.running:
         return view.pause
@@ -219,13 +219,13 @@ def pause(view: View) -> Pause | None:
     return Pause(said.started_s, said.paused_until_s, said.paused_reason or "")
 
 
-def in_force(view: View, hold: Hold) -> bool:
+def in_force(view: HostView, hold: Hold) -> bool:
     """Tell whether a tenant has the bounds of a hold."""
     tenants = (one for domain in view.domains for one in domain.inventory.tenants)
     return any(one.key == hold.tenant and one.ways.held for one in tenants)
 
 
-def mode(view: View) -> str:
+def mode(view: HostView) -> str:
     """Return ``enforce``, ``observe``, ``paused``, or the state of an agent without iterations."""
     if view.now is None or not view.running:
         return view.agent.state.value if view.agent.alive else "not running"

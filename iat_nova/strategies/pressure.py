@@ -71,7 +71,7 @@ Bests = Mapping[str, Best]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Loss:
+class CycleLoss:
     """The share of a tenant's cycles that other tenants cost it, 0..1; see the module.
 
     `stalled`: the share that LLC misses stall in all, at `MISS_CYCLES` each.
@@ -123,7 +123,7 @@ def losses(
     sample: Sample,
     masks: Mapping[str, WayMask],
     shown: Mapping[str, float],
-) -> dict[str, Loss]:
+) -> dict[str, CycleLoss]:
     """Return the loss of each tenant that is awake and measured.
 
     `masks`: by tenant and `DDIO` as on the hardware. `shown`: the result of `shown`.
@@ -215,12 +215,12 @@ def _mask_of_newcomer(
     return free
 
 
-def _loss(rates: Rates, fill: Fill | None, least: float) -> Loss:
+def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
     stalled, most = (_stalled(rates, cycles) for cycles in (MISS_CYCLES, MISS_CYCLES_MOST))
     least = min(least, most)
     known = fill is not None and rates.miss_ratio <= STREAMS
     likely = max(least, stalled * (1.0 - math.sqrt(fill.share))) if fill and known else None
-    return Loss(stalled, least, likely, most)
+    return CycleLoss(stalled, least, likely, most)
 
 
 def _stalled(rates: Rates, miss_cycles: float) -> float:

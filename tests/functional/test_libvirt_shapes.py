@@ -10,7 +10,7 @@ import libvirt
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.pci import Pci
-from iat_nova.inventory.reconcile import Inventory
+from iat_nova.inventory.reconcile import Reconciler
 from iat_nova.inventory.spool import Spool
 from iat_nova.model import AttachmentKind, HostFacts
 from tests import nova_shapes as shapes
@@ -237,7 +237,7 @@ class EventsTest(LibvirtCase):
 
     def test_inventory(self):
         """The debounced event of the whole inventory follows a real guest."""
-        inventory = Inventory(
+        inventory = Reconciler(
             LibvirtSource(self.daemon.uri, self.cpusets),
             None,
             Pci(),

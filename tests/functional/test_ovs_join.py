@@ -8,7 +8,7 @@ import libvirt
 from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.pci import Pci
-from iat_nova.inventory.reconcile import Inventory
+from iat_nova.inventory.reconcile import Reconciler
 from iat_nova.model import AttachmentKind, CacheDomain, HostFacts
 from tests.functional import ovs_daemons
 from tests.functional.ovs_case import DEADLINE_S, OvsTestCase
@@ -50,7 +50,7 @@ class JoinTest(OvsTestCase):
 
     def start_inventory(self):
         guests = LibvirtSource("test:///default", CpuSets.parse("0-3", None))
-        self.inventory = Inventory(
+        self.inventory = Reconciler(
             guests,
             self.make_source(),
             Pci(self.daemons.folder),

@@ -12,7 +12,7 @@ from iat_nova.inventory.cpusets import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.pci import Pci
-from iat_nova.inventory.reconcile import Inventory
+from iat_nova.inventory.reconcile import Reconciler
 from iat_nova.model import (
     AttachmentKind,
     CacheDomain,
@@ -178,7 +178,7 @@ class DomainsTest(NovaCase):
         (device / "class").write_text("0x020000\n")
         (device / "numa_node").write_text("0\n")
         self.boot(pinned("pf", 4, devices=["pf"]))
-        inventory = Inventory(self.source, None, Pci(self.daemon.folder / "sys"), HOST)
+        inventory = Reconciler(self.source, None, Pci(self.daemon.folder / "sys"), HOST)
         (guest,) = inventory.facts().guests
         (found,) = guest.attachments
         self.assertEqual((AttachmentKind.PF, DeviceModel.SLICING), (found.kind, found.model))

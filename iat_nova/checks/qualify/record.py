@@ -12,7 +12,7 @@ from typing import Any
 
 from iat_nova.checks.qualify.api import Outcome, Verdict
 from iat_nova.common import own_yaml
-from iat_nova.hardware.host.machine import Choice
+from iat_nova.hardware.host.machine import ChosenInterface
 from iat_nova.model import CacheDomain, Message
 from iat_nova.report import sentences
 from iat_nova.store import records
@@ -54,7 +54,7 @@ def as_data(
     at_s: float,
     kernel: str,
     cpu: Mapping[str, str],
-    choices: Sequence[Choice],
+    choices: Sequence[ChosenInterface],
     domain: CacheDomain | None,
 ) -> dict[str, Any]:
     """Return the record.

@@ -35,7 +35,7 @@ class L3Allocation(NamedTuple):
     bandwidth: BandwidthControl | None = None
 
 
-class IoRdt(NamedTuple):
+class IoRdtFeatures(NamedTuple):
     """Features of I/O RDT: classes of devices; RMIDs of devices, for occupancy and traffic."""
 
     classes: bool
@@ -43,7 +43,7 @@ class IoRdt(NamedTuple):
     traffic: bool
 
 
-def io_rdt(cpu: int, devices: Path = Path("/dev/cpu")) -> IoRdt:
+def io_rdt(cpu: int, devices: Path = Path("/dev/cpu")) -> IoRdtFeatures:
     """Return the features of I/O RDT of a CPU. Raises `HardwareError` without the driver."""
     path = devices / str(cpu) / "cpuid"
     try:
@@ -57,7 +57,7 @@ def io_rdt(cpu: int, devices: Path = Path("/dev/cpu")) -> IoRdt:
             os.close(fd)
     except OSError as error:
         raise HardwareError(unusable(path, error), message("load-cpuid")) from error
-    return IoRdt(
+    return IoRdtFeatures(
         bool(allocated & _IO_CLASSES),
         bool(monitored & _IO_OCCUPANCY),
         bool(monitored & _IO_TRAFFIC),

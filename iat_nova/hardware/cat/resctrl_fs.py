@@ -52,7 +52,7 @@ class ResctrlError(HardwareError):
         self.code = code
 
 
-class Limits(enum.Enum):
+class BandwidthLimits(enum.Enum):
     """Whether memory bandwidth can be limited by class, or the reason why not."""
 
     POSSIBLE = enum.auto()
@@ -69,7 +69,7 @@ class Bandwidth(NamedTuple):
 
     control: BandwidthControl | None
     how: Message
-    limits: Limits
+    limits: BandwidthLimits
 
 
 Assignment = tuple[str, int]
@@ -215,9 +215,9 @@ class ResctrlFs:
         depend on these files.
         """
         if not (self.root / "info" / _BANDWIDTH).is_dir():
-            return Bandwidth(None, message("mba-absent"), Limits.ABSENT)
+            return Bandwidth(None, message("mba-absent"), BandwidthLimits.ABSENT)
         if "mba_MBps" in self._mount_options():
-            return Bandwidth(None, message("mba-steered"), Limits.STEERED)
+            return Bandwidth(None, message("mba-steered"), BandwidthLimits.STEERED)
         try:
             least, step, linear = (
                 int(self._get(f"info/{_BANDWIDTH}/{name}"))
@@ -225,19 +225,19 @@ class ResctrlFs:
             )
         except (ResctrlError, ValueError) as error:
             how = message("mba-unreadable", error=as_message(error))
-            return Bandwidth(None, how, Limits.UNREADABLE)
+            return Bandwidth(None, how, BandwidthLimits.UNREADABLE)
         if step <= 0:
             path = f"info/{_BANDWIDTH}/bandwidth_gran"
             how = message("mba-step-invalid", path=path, step=step)
-            return Bandwidth(None, how, Limits.UNREADABLE)
+            return Bandwidth(None, how, BandwidthLimits.UNREADABLE)
         if linear:
             control = BandwidthControl(least, step, 100, percent=True)
             how = message("mba-percent", least_percent=least, step_percent=step)
-            return Bandwidth(control, how, Limits.POSSIBLE)
+            return Bandwidth(control, how, BandwidthLimits.POSSIBLE)
         most = max(_UNLIMITED_AMD, *self.bandwidth(DEFAULT_GROUP).values())
         control = BandwidthControl(max(least, step), step, most, percent=False)
         how = message("mba-absolute", most_eighths=most)
-        return Bandwidth(control, how, Limits.POSSIBLE)
+        return Bandwidth(control, how, BandwidthLimits.POSSIBLE)
 
     def _mount_options(self) -> frozenset[str]:
         try:

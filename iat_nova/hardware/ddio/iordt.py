@@ -29,7 +29,7 @@ CLASSES_ON, RMIDS_ON = 1 << 0, 1 << 1
 class IoRdt:
     """I/O RDT of a host: the CPU's features, registers by the table, the switch by cache domain."""
 
-    cpu: cpuid.IoRdt
+    cpu: cpuid.IoRdtFeatures
     registers: TagRegisters
     switches: Mapping[int, int]
 

@@ -23,7 +23,7 @@ from iat_nova.hardware.counters.perf import DomainReader, PerfCounters
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, FoundWays, check_usable
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
-from iat_nova.hardware.host.machine import Choice, Machine
+from iat_nova.hardware.host.machine import ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Host, text_of
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
@@ -140,7 +140,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     )
 
 
-def _monitor(host: Host, cat: Choice) -> Monitor:
+def _monitor(host: Host, cat: ChosenInterface) -> Monitor:
     """Return a monitor of tenants. Raises `HardwareError` if the host has no monitoring."""
     offer = offered(host.fs) if cat.chosen == "resctrl" else None
     if offer is None or not offer.events:
@@ -202,11 +202,11 @@ _ASKED = message("asked-for")
 _INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
 
 
-def _cat(host: Host, wanted: str) -> Choice:
+def _cat(host: Host, wanted: str) -> ChosenInterface:
     """Choose the interface for CAT: resctrl wherever the kernel offers resctrl."""
     if wanted in _INTERFACES:
         load()  # the error names the package to install
-        return Choice("cat", wanted, _ASKED)
+        return ChosenInterface("cat", wanted, _ASKED)
     try:
         host.fs.info()
     except HardwareError as error:
@@ -214,8 +214,8 @@ def _cat(host: Host, wanted: str) -> Choice:
         if wanted != "auto" or kernel_has_it:
             raise
         load()
-        return Choice("cat", "pqos-msr", message("pqos-instead", error=error.message))
-    return Choice("cat", "resctrl", message("resctrl-arbitrates"))
+        return ChosenInterface("cat", "pqos-msr", message("pqos-instead", error=error.message))
+    return ChosenInterface("cat", "resctrl", message("resctrl-arbitrates"))
 
 
 def _allocator(
@@ -256,7 +256,7 @@ def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
 
 def _ddio(
     host: Host, wanted: str, domains: Domains, cat: str
-) -> tuple[MsrDdio | IoAllocDdio | FixedDdio | DeviceClass, Choice]:
+) -> tuple[MsrDdio | IoAllocDdio | FixedDdio | DeviceClass, ChosenInterface]:
     if wanted == "iordt":
         return _iordt(host, domains, cat)
     refusals: list[HardwareError] = []
@@ -264,7 +264,7 @@ def _ddio(
         refused = _no_ddio_register(host)
         if refused is None:
             knob = MsrDdio(host.msr, domains, host.topology)
-            return knob, Choice("ddio", "msr", message("ddio-register-usable"))
+            return knob, ChosenInterface("ddio", "msr", message("ddio-register-usable"))
         state = message("ddio-not-by-msr", reason=refused.state)
         refusals.append(HardwareError(state, refused.remedy))
     if wanted in ("auto", "io_alloc"):
@@ -277,7 +277,7 @@ def _ddio(
         else:
             if not shut and alloc.state() != "not supported":
                 offered_as = message("io-alloc-offered", state=alloc.state())
-                return alloc, Choice("ddio", "io_alloc", offered_as)
+                return alloc, ChosenInterface("ddio", "io_alloc", offered_as)
             reason = message("io-alloc-not-offered")
             if shut:
                 reason = message("io-alloc-shut", domains=tuple(map(str, shut)))
@@ -288,10 +288,10 @@ def _ddio(
         raise HardwareError(state, refused.remedy)
     why = _ASKED if refused is None else refused.message
     denied = wanted == "auto" and _has_ddio_register(host)
-    return FixedDdio(lambda: _static_ddio(host), why), Choice("ddio", "none", why, denied)
+    return FixedDdio(lambda: _static_ddio(host), why), ChosenInterface("ddio", "none", why, denied)
 
 
-def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, Choice]:
+def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, ChosenInterface]:
     """Return DDIO's ways by a class of devices. Raises `HardwareError` if unusable here."""
     try:
         if cat != "resctrl":
@@ -303,7 +303,7 @@ def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, Choice]
     found: MsrDdio | FixedDdio = FixedDdio(lambda: _static_ddio(host), _ASKED)
     if _no_ddio_register(host) is None:
         found = MsrDdio(host.msr, domains, host.topology)
-    return _device_class(host, domains, found), Choice("ddio", "iordt", _ASKED)
+    return _device_class(host, domains, found), ChosenInterface("ddio", "iordt", _ASKED)
 
 
 def _device_class(host: Host, domains: Domains, found: FoundWays) -> DeviceClass:
@@ -357,28 +357,28 @@ def _no_ddio_register(host: Host) -> HardwareError | None:
     return None
 
 
-def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None, Choice]:
+def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None, ChosenInterface]:
     role = "ddio counters"
     model = host.model
     if wanted.counters == "software" or model is None:
-        return None, Choice(role, "none", message("cpu-without-events"))
+        return None, ChosenInterface(role, "none", message("cpu-without-events"))
     try:
         if model.cha is None:
             return _fabric_counters(host, model)
         pmus = cha_pmus(host.roots.pmus)
     except HardwareError as error:
-        return None, Choice(role, "none", error.message)
+        return None, ChosenInterface(role, "none", error.message)
     if wanted.counters == "msr":
         return _cha_by_registers(host, model, len(pmus), _slices(host, wanted))
     if not pmus:
-        return None, Choice(role, "none", message("cha-pmus-absent"))
+        return None, ChosenInterface(role, "none", message("cha-pmus-absent"))
     reader = ChaPerf(
         model.cha,
         lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
         slices=_slices(host, wanted),
         find=lambda: cha_pmus(host.roots.pmus),
     )
-    return reader, Choice(role, "perf", message("cha-pmus-counted", pmus=len(pmus)))
+    return reader, ChosenInterface(role, "perf", message("cha-pmus-counted", pmus=len(pmus)))
 
 
 def _slices(host: Host, wanted: Preferences) -> int | None:
@@ -391,27 +391,27 @@ def _slices(host: Host, wanted: Preferences) -> int | None:
 
 def _cha_by_registers(
     host: Host, model: Model, slices: int, counted: int | None
-) -> tuple[DomainReader | None, Choice]:
+) -> tuple[DomainReader | None, ChosenInterface]:
     role = "ddio counters"
     if model.cha_registers is None:
         why = message("cha-registers-unknown", cpu=model.name)
-        return None, Choice(role, "none", why)
+        return None, ChosenInterface(role, "none", why)
     if not slices:
-        return None, Choice(role, "none", message("slices-unknown"))
-    return _cha_registers(host, model, slices, counted), Choice(role, "msr", _ASKED)
+        return None, ChosenInterface(role, "none", message("slices-unknown"))
+    return _cha_registers(host, model, slices, counted), ChosenInterface(role, "msr", _ASKED)
 
 
-def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, Choice]:
+def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, ChosenInterface]:
     """Return counters of lines that devices write, for CPUs that do not count hits and misses."""
     role = "ddio counters"
     if not model.fabric:
-        return None, Choice(role, "none", message("fabric-event-unknown"))
+        return None, ChosenInterface(role, "none", message("fabric-event-unknown"))
     if fabric_pmu(host.roots.pmus) is None:
-        return None, Choice(role, "none", message("fabric-pmu-absent"))
+        return None, ChosenInterface(role, "none", message("fabric-pmu-absent"))
     reader = FabricPerf(
         model.fabric, host.topology.caches, find=lambda: fabric_pmu(host.roots.pmus)
     )
-    return reader, Choice(role, "perf", message("fabric-chosen"))
+    return reader, ChosenInterface(role, "perf", message("fabric-chosen"))
 
 
 def _cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
@@ -429,9 +429,9 @@ def _cha_registers(host: Host, model: Model, slices: int, counted: int | None) -
 
 def _counters(
     host: Host, clock: Clock, wanted: str, reader: DomainReader | None
-) -> tuple[Counters, Choice]:
+) -> tuple[Counters, ChosenInterface]:
     if wanted == "software":
-        return PerfCounters(SOFTWARE, clock), Choice("counters", "software", _ASKED)
+        return PerfCounters(SOFTWARE, clock), ChosenInterface("counters", "software", _ASKED)
     if host.model is None:
         raise HardwareError(
             message("counters-without-events", wanted=wanted, cpu=host.cpu_model.name),
@@ -444,7 +444,7 @@ def _counters(
                 message("set-option", option="counters_interface", value="perf"),
             )
         counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
-        return counters, Choice("counters", "msr", _ASKED)
+        return counters, ChosenInterface("counters", "msr", _ASKED)
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is not None:
         remedy = refused.remedy
@@ -454,4 +454,4 @@ def _counters(
         state = message("counters-refused", wanted=wanted, reason=refused.state)
         raise HardwareError(state, remedy)
     perf = PerfCounters(host.model.core, clock, domains=reader)
-    return perf, Choice("counters", "perf", message("perf-group-each-cpu"))
+    return perf, ChosenInterface("counters", "perf", message("perf-group-each-cpu"))

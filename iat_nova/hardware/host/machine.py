@@ -18,7 +18,7 @@ from iat_nova.model import CacheDomain, Message, message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Choice:
+class ChosenInterface:
     """One role (cat, ddio, counters, ddio counters), the chosen interface, and the reason.
 
     `denied`: the CPU has a better interface, which a repairable problem prevents.
@@ -50,7 +50,7 @@ class Machine:
     ends_s: float = math.inf
     dca: PortDca | None = None
     host: Host | None = None
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[ChosenInterface, ...] = ()
     parts: Mapping[str, Restorable] = dataclasses.field(default_factory=dict)
     inspect: Callable[[], tuple[Message, ...]] = tuple
     forget: Callable[[], None] = lambda: None

@@ -18,7 +18,7 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
-from iat_nova.hardware.cat.resctrl_fs import PREFIX, Limits, ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import PREFIX, BandwidthLimits, ResctrlFs
 from iat_nova.hardware.counters import events, perf_event
 from iat_nova.hardware.counters.cha import cha_pmus
 from iat_nova.hardware.counters.fabric import fabric_pmu
@@ -194,13 +194,13 @@ def _resctrl(host: Host) -> list[Finding]:
     if len(host.fs.info().resources) > 1:
         found.append(Finding("cdp", Level.NOTE, message("cdp-mounted"), again))
     bandwidth = host.fs.bandwidth_control()
-    if bandwidth.limits is Limits.POSSIBLE:
+    if bandwidth.limits is BandwidthLimits.POSSIBLE:
         limits = message("bandwidth-limits", limits=bandwidth.how)
         found.append(Finding("memory bandwidth", Level.OK, limits))
     else:
-        level = Level.OK if bandwidth.limits is Limits.ABSENT else Level.NOTE
+        level = Level.OK if bandwidth.limits is BandwidthLimits.ABSENT else Level.NOTE
         none = message("bandwidth-no-limits", cause=bandwidth.how)
-        steered = bandwidth.limits is Limits.STEERED
+        steered = bandwidth.limits is BandwidthLimits.STEERED
         found.append(Finding("memory bandwidth", level, none, again if steered else None))
     found += [_foreign(host, name) for name in foreign]
     held = tuple(

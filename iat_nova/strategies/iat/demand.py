@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from iat_nova.model import DDIO, Priority, Sample
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import Backoff, Grant, Member
+from iat_nova.strategies.iat.state import Backoff, Grant, RosterMember
 from iat_nova.strategies.layout import fair
 
 
@@ -19,7 +19,7 @@ class Candidate(NamedTuple):
     `rise`: rise of the LLC miss rate against the reference, in percentage points; None if unknown.
     """
 
-    member: Member
+    member: RosterMember
     rise: float | None
 
 
@@ -31,7 +31,7 @@ def miss_rate_rise(reference: Sample, sample: Sample, tenant: str) -> float | No
     return (after.miss_ratio - before.miss_ratio) * 100
 
 
-def _risen(members: Sequence[Member], reference: Sample, sample: Sample) -> list[Candidate]:
+def _risen(members: Sequence[RosterMember], reference: Sample, sample: Sample) -> list[Candidate]:
     """Return tenants with a rising miss rate, the largest rise first; earlier members win ties."""
     rises = (Candidate(m, miss_rate_rise(reference, sample, m.id)) for m in members)
     risen = [(c.rise, c) for c in rises if c.rise is not None and c.rise > 0]
@@ -65,10 +65,10 @@ def own_candidates(
     return sorted(candidates, key=lambda c: (c.member.priority is Priority.BE, -(c.rise or 0.0)))
 
 
-def misses_of(sample: Sample) -> Callable[[Member], tuple[float, str]]:
+def misses_of(sample: Sample) -> Callable[[RosterMember], tuple[float, str]]:
     """Return a sort key for givers: fewest LLC misses first, unknown misses last."""
 
-    def key(member: Member) -> tuple[float, str]:
+    def key(member: RosterMember) -> tuple[float, str]:
         rates = sample.tenants.get(member.id)
         return (math.inf if rates is None else rates.misses_per_s, member.id)
 
@@ -77,7 +77,7 @@ def misses_of(sample: Sample) -> Callable[[Member], tuple[float, str]]:
 
 def giver(
     roster: Roster, counts: Mapping[str, int], sample: Sample, spared: Collection[str]
-) -> Member | None:
+) -> RosterMember | None:
     """Return the best-effort tenant that gives a way: the tenant with the fewest misses.
 
     Return None if all are at their minimum. PC tenants and the stack never give. `spared`: tenants
@@ -104,7 +104,7 @@ def fit(roster: Roster, usable: int, held: Mapping[str, int]) -> dict[str, int]:
     counts = {member.id: roster.initial(member) for member in roster.members}
     excess = sum(counts.values()) - usable
 
-    def cut(members: Sequence[Member], excess: int) -> int:
+    def cut(members: Sequence[RosterMember], excess: int) -> int:
         least = {member.id: roster.least(member) for member in members}
         return fair.cut(counts, least, excess, lambda tenant: (held.get(tenant, 0), tenant))
 

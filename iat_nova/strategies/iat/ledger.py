@@ -26,7 +26,7 @@ from iat_nova.model import (
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
-from iat_nova.strategies.iat.state import Backoff, Cause, Grant, GrantTrial, IatState, Member
+from iat_nova.strategies.iat.state import Backoff, Cause, Grant, GrantTrial, IatState, RosterMember
 
 
 def ddio_bounds(domain: CacheDomain, parameters: Parameters) -> tuple[int, int]:
@@ -113,7 +113,7 @@ class Ledger:
         """Record a change that was wanted but not made."""
         self.steps.append(Step(Action.REFUSE, subject, reason))
 
-    def grant(self, member: Member, cause: Cause, reason: Message) -> Granted:
+    def grant(self, member: RosterMember, cause: Cause, reason: Message) -> Granted:
         """Give a tenant a way from the idle pool, or else from a best-effort tenant.
 
         The grant goes on trial. If no way is available, the reason is recorded.
@@ -226,13 +226,13 @@ class Ledger:
         self.backoffs[subject] = backoff
         return backoff
 
-    def outlook(self, member: Member) -> Granted:
+    def outlook(self, member: RosterMember) -> Granted:
         """Return the result that a request for a way would have; nothing changes."""
         if self.counts[member.id] >= self.roster.most(member):
             return Granted.AT_MAXIMUM
         return Granted.YES if self.idle or self._giver(member) is not None else Granted.NO_WAY
 
-    def _find_way(self, member: Member | None) -> Way | None:
+    def _find_way(self, member: RosterMember | None) -> Way | None:
         """Find a way for a tenant (None: for DDIO); return None if no way is available."""
         if self.idle:
             return Way()
@@ -241,7 +241,7 @@ class Ledger:
             return None
         return self._give(giver, DDIO if member is None else member.id)
 
-    def _giver(self, member: Member | None) -> Member | None:
+    def _giver(self, member: RosterMember | None) -> RosterMember | None:
         """Return the tenant that would give a way to a tenant (None: to DDIO).
 
         A best-effort tenant's own demand takes idle ways only, because no other tenant's way is
@@ -254,7 +254,7 @@ class Ledger:
                 return None
         return demand.giver(self.roster, self.counts, self.sample, spared)
 
-    def _give(self, giver: Member, taker: str) -> Way:
+    def _give(self, giver: RosterMember, taker: str) -> Way:
         """Take a way from a best-effort tenant, together with the tenant's latest grant."""
         before = self.counts[giver.id]
         self.counts[giver.id] = before - 1

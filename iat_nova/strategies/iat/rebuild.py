@@ -21,7 +21,7 @@ from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.ledger import ddio_bounds
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
-from iat_nova.strategies.iat.state import Grant, GrantTrial, IatState, Member
+from iat_nova.strategies.iat.state import Grant, GrantTrial, IatState, RosterMember
 
 
 def found_ddio_ways(roster: Roster, parameters: Parameters) -> int:
@@ -161,7 +161,7 @@ class _Again:
         elif idle == 0 and grant.giver is not None and grant.giver in self.unchanged:
             self._take(grant, self.roster.by_id[grant.giver])
 
-    def _take(self, grant: Grant, giver: Member) -> None:
+    def _take(self, grant: Grant, giver: RosterMember) -> None:
         """Take the way from the former giver, with the giver's latest repeated grant."""
         if not is_best_effort(giver) or self.counts[giver.id] <= self.roster.least(giver):
             return
@@ -207,7 +207,7 @@ def _steps(
     return tuple(steps)
 
 
-def _difference(before: Member | None, after: Member) -> Message | None:
+def _difference(before: RosterMember | None, after: RosterMember) -> Message | None:
     """Return a message about a tenant's change, or None."""
     if before is None:
         return message("arrived")
@@ -219,7 +219,7 @@ def _difference(before: Member | None, after: Member) -> Message | None:
         return message("held-no-more")
     fields = tuple(
         field.name
-        for field in dataclasses.fields(Member)
+        for field in dataclasses.fields(RosterMember)
         if getattr(before, field.name) != getattr(after, field.name)
     )
     return message("fields-changed", fields=fields)

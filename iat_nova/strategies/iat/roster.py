@@ -7,10 +7,10 @@ import dataclasses
 from collections.abc import Mapping
 
 from iat_nova.model import CacheDomain, DeviceModel, DomainInventory, Priority, TenantKind
-from iat_nova.strategies.iat.state import Member
+from iat_nova.strategies.iat.state import RosterMember
 
 
-def is_best_effort(member: Member) -> bool:
+def is_best_effort(member: RosterMember) -> bool:
     """Return whether a tenant may have to give ways; false for the stack."""
     return member.priority is Priority.BE and member.kind is not TenantKind.STACK
 
@@ -25,20 +25,20 @@ class Roster:
     """
 
     inventory: DomainInventory
-    members: tuple[Member, ...]
-    by_id: Mapping[str, Member]
+    members: tuple[RosterMember, ...]
+    by_id: Mapping[str, RosterMember]
     names: Mapping[str, str]
     ids: tuple[str, ...]
-    stack: Member | None
-    sliced: tuple[Member, ...]
-    aggregated: tuple[Member, ...]
-    best_effort: tuple[Member, ...]
-    critical: tuple[Member, ...]
+    stack: RosterMember | None
+    sliced: tuple[RosterMember, ...]
+    aggregated: tuple[RosterMember, ...]
+    best_effort: tuple[RosterMember, ...]
+    critical: tuple[RosterMember, ...]
 
     @classmethod
     def of(cls, inventory: DomainInventory) -> Roster:
         """Sort the tenants of an inventory."""
-        members = tuple(Member.of(tenant) for tenant in inventory.tenants)
+        members = tuple(RosterMember.of(tenant) for tenant in inventory.tenants)
         stack = next((m for m in members if m.kind is TenantKind.STACK), None)
         io = [m for m in members if m.io and m is not stack]
         behind = {m.id for m in io if stack is not None and m.model is DeviceModel.AGGREGATION}
@@ -66,7 +66,7 @@ class Roster:
         return next((m.id for m in self.members if m.kind is TenantKind.HOST), None)
 
     @property
-    def io(self) -> tuple[Member, ...]:
+    def io(self) -> tuple[RosterMember, ...]:
         """The stack and all I/O tenants."""
         stack = (self.stack,) if self.stack is not None else ()
         return stack + self.sliced + self.aggregated
@@ -76,15 +76,15 @@ class Roster:
         member = self.by_id[tenant]
         return member.io or member is self.stack
 
-    def least(self, member: Member) -> int:
+    def least(self, member: RosterMember) -> int:
         """The fewest ways of a tenant, by policy and hardware."""
         return max(member.ways.min, self.domain.min_ways)
 
-    def most(self, member: Member) -> int:
+    def most(self, member: RosterMember) -> int:
         """The most ways of a tenant, by policy and unreserved ways."""
         free = self.domain.ways - self.domain.reserved_ways.count
         return max(self.least(member), min(member.ways.max, free))
 
-    def initial(self, member: Member) -> int:
+    def initial(self, member: RosterMember) -> int:
         """The ways at a tenant's start, within the tenant's bounds."""
         return min(max(member.ways.initial, self.least(member)), self.most(member))

@@ -44,7 +44,7 @@ class Cause(enum.StrEnum):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Member:
+class RosterMember:
     """The facts of a tenant that decisions depend on; any change counts as a change of tenants."""
 
     id: str
@@ -56,7 +56,7 @@ class Member:
     ways: WayRequest
 
     @classmethod
-    def of(cls, tenant: Tenant) -> Member:
+    def of(cls, tenant: Tenant) -> RosterMember:
         """Return the facts that decisions depend on: no name, devices or warnings."""
         return cls(
             tenant.id,
@@ -130,7 +130,7 @@ class IatState:
     fsm: FsmState
     allocation: Allocation
     layout: Layout | None = None
-    members: tuple[Member, ...] = ()
+    members: tuple[RosterMember, ...] = ()
     reference: Sample | None = None
     acted: bool = False
     grants: tuple[Grant, ...] = ()

@@ -84,7 +84,7 @@ def plan(
     ddio = ddio_mask(domain, ddio_ways)
     if not wants:
         return Layout(ddio, ())
-    site = _Site.of(domain, ddio, avoid=avoid and not forbid, forbid=forbid)
+    site = _OpenWays.of(domain, ddio, avoid=avoid and not forbid, forbid=forbid)
     held = _held(current)
     second = None
     for parts, on, cut in _divisions(domain, site, wants):
@@ -109,7 +109,7 @@ def plan(
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Site:
+class _OpenWays:
     """The ways open to masks, and DDIO's ways.
 
     `clean`: the number of open ways below DDIO's ways.
@@ -121,7 +121,7 @@ class _Site:
     avoid: bool
 
     @classmethod
-    def of(cls, domain: CacheDomain, ddio: WayMask, *, avoid: bool, forbid: bool) -> _Site:
+    def of(cls, domain: CacheDomain, ddio: WayMask, *, avoid: bool, forbid: bool) -> _OpenWays:
         closed = domain.reserved_ways | (ddio if forbid else 0)
         if closed & domain.coerced_ways:
             closed |= domain.coerced_ways
@@ -136,7 +136,7 @@ def _held(current: Layout | None) -> dict[str, int]:
 
 
 def _divisions(
-    domain: CacheDomain, site: _Site, wants: Sequence[Want]
+    domain: CacheDomain, site: _OpenWays, wants: Sequence[Want]
 ) -> Iterator[tuple[list[Partition], line.Line, bool]]:
     """Yield candidate partitions, best first, with their line and whether counts were cut."""
     if len({want.tenant for want in wants}) != len(wants):
@@ -178,7 +178,7 @@ def _starved(parts: Sequence[Partition], packing: line.Packing, clean: int) -> b
 
 
 def _settle(
-    site: _Site,
+    site: _OpenWays,
     parts: Sequence[Partition],
     on: line.Line,
     packing: line.Packing | None,
@@ -224,7 +224,7 @@ def _present(part: Partition, held: Mapping[str, int]) -> int:
 
 
 def _layout(
-    site: _Site, parts: Sequence[Partition], masks: Sequence[int], *, exact: bool
+    site: _OpenWays, parts: Sequence[Partition], masks: Sequence[int], *, exact: bool
 ) -> Layout:
     groups = [
         Group(part.tenants, WayMask(mask)) for mask, part in sorted(zip(masks, parts, strict=True))

@@ -15,7 +15,7 @@ from unittest import mock
 
 from iat_nova.agent import wiring
 from iat_nova.cmd import agent
-from iat_nova.inventory.reconcile import Inventory
+from iat_nova.inventory.reconcile import Reconciler
 
 CLOCK = "/mnt/clock"
 DEADLINE_S = 120.0
@@ -51,7 +51,7 @@ class FedClock:
         return wake.is_set()
 
 
-class AnsweredInventory(Inventory):
+class AnsweredInventory(Reconciler):
     """Starts when each source has answered once."""
 
     def start(self):
@@ -76,6 +76,6 @@ def the_clock():
 if __name__ == "__main__":
     with (
         mock.patch.object(wiring, "SystemClock", the_clock),
-        mock.patch.object(wiring, "Inventory", AnsweredInventory),
+        mock.patch.object(wiring, "Reconciler", AnsweredInventory),
     ):
         sys.exit(agent.main(sys.argv[1:]))

@@ -9,7 +9,7 @@ import time
 from unittest import mock
 
 from iat_nova.agent import restoring, wiring
-from iat_nova.agent.hand_over import Left
+from iat_nova.agent.hand_over import HandedOver
 from iat_nova.checks import doctor, rights
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host.probe import Level
@@ -333,7 +333,7 @@ class Around(DoctorCase):
         files.ask()
         owned = self.owned()
         memory = (wiring.enforcer(owned).memory, owned.machine.allocator.memory)
-        files.write(Left(time.monotonic(), "1", "iat", (), {}, (), *memory))
+        files.write(HandedOver(time.monotonic(), "1", "iat", (), {}, (), *memory))
         self.check("hand-over", "note", "handed-over-lately", "adopt-or-restore", within_s=60)
         with mock.patch.object(restoring, "writer", return_value=7):
             self.check("agent", "ok", "agent-hands-over", pid=7)

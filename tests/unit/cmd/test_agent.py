@@ -14,7 +14,7 @@ from iat_nova import conf
 from iat_nova.cmd import agent
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement import snapshot as snapshot
-from iat_nova.hardware.host.machine import Choice
+from iat_nova.hardware.host.machine import ChosenInterface
 from iat_nova.model import message, verbatim
 from iat_nova.policy import PolicyError, Problem
 from iat_nova.report import log
@@ -87,8 +87,8 @@ class Start(unittest.TestCase):
         """What else was chosen is for information."""
         machine = mock.Mock(
             choices=(
-                Choice("cat", "resctrl", verbatim("mounted")),
-                Choice("ddio", "none", verbatim("msr: no"), True),
+                ChosenInterface("cat", "resctrl", verbatim("mounted")),
+                ChosenInterface("ddio", "none", verbatim("msr: no"), True),
             ),
         )
         further = HardwareError("no further")

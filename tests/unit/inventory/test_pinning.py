@@ -4,7 +4,7 @@ import unittest
 
 from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
-from iat_nova.inventory.domain_xml import Domain
+from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.model import message
 
@@ -14,7 +14,7 @@ SETS = CpuSets.parse("4-7", "0-3")
 
 def guest(name, run=1, vcpus=2, cpuset=None, **pins):
     """Make a domain with pins such as v0={4}."""
-    return Domain(
+    return LibvirtDomain(
         uuid=name,
         run=run,
         name=name,
