@@ -131,7 +131,8 @@ def can_enforce(found: list[Finding]) -> bool:
 def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Finding]]:
     """Choose the interfaces as the agent would; without a choice, return the reason as a finding.
 
-    Further findings: root ports that the agent may switch, and the monitoring of tenants.
+    Further findings: root ports that the agent may switch, the monitoring of tenants, and a kernel
+    that refuses the register writes of libpqos.
     """
     found = []
     try:
@@ -140,6 +141,8 @@ def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Findin
             found.append(Finding("root ports", Level.OK, machine.ports.described()))
         if machine.monitor is not None and (offer := offered(host.fs)) is not None:
             found.append(Finding("monitoring", Level.OK, offer.described()))
+        if "pqos-msr" in machine.parts and (refused := probe.writes_refused(host)) is not None:
+            found.append(probe.refusal("masks", refused, Level.OBSERVE))
     except HardwareError as error:
         return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
     return machine, found

@@ -13,6 +13,7 @@ from typing import Any
 
 from cliff import app, commandmanager
 
+from iat_nova.cmd import entry
 from iat_nova.cmd.base import EXIT_USAGE, Failure, add_state_options
 from iat_nova.common import plugins
 from iat_nova.report import log
@@ -81,24 +82,6 @@ class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
         self.commands.update(commands())
 
 
-PACKAGES = {  # module -> Debian's package, PyPI's package
-    "libvirt": ("python3-libvirt", "libvirt-python"),
-    "ovs": ("python3-openvswitch", "ovs"),
-    "ovsdbapp": ("python3-ovsdbapp", "ovsdbapp"),
-}
-
-
-def missing_package(error: ModuleNotFoundError) -> str:
-    """Return the name of a missing Python package, and the command that installs the package."""
-    module = (error.name or "").partition(".")[0]
-    if module not in PACKAGES:
-        return f"the Python module {error.name} is missing: python3 -m pip install {module}"
-    debian, pypi = PACKAGES[module]
-    if sys.prefix == sys.base_prefix:  # the distribution's Python
-        return f"the Python module {module} is missing: apt-get install {debian}"
-    return f"the Python module {module} is missing: {sys.executable} -m pip install {pypi}"
-
-
 class _Format(logging.Formatter):
     """Formats errors in one line; unexpected errors are marked as internal."""
 
@@ -106,8 +89,8 @@ class _Format(logging.Formatter):
         """Return the line."""
         text = super().format(record)
         error = record.msg
-        if isinstance(error, ModuleNotFoundError):
-            text = missing_package(error)
+        if isinstance(error, ImportError):
+            text = entry.unloadable(error)
         elif isinstance(error, Exception) and not isinstance(error, (Failure, ValueError)):
             kind = type(error).__name__
             text = f"internal error: {kind}: {text} (--debug shows where)"

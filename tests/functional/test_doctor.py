@@ -6,14 +6,17 @@ import json
 import os
 import pathlib
 import subprocess
-import sys
 import unittest
 from unittest import mock
 
 from iat_nova.checks import doctor, rights
+from iat_nova.hardware.cat import pqos_lib
+from iat_nova.hardware.host import backends, probe
 from tests.functional.daemons import TestLibvirtd, short_folder
 from tests.functional.ovs_daemons import OvsDaemons
 from tests.unit.checks.test_doctor import DoctorCase
+from tests.unit.cmd.test_entry import ProgramCase
+from tests.unit.hardware import trees
 
 RUN_AS = rights.run_as  # DoctorCase replaces it
 NOBODY = 65534
@@ -196,27 +199,78 @@ class Rights(Causes):
         self.assertNotIn("Permission denied", " ".join(row["state"] for row in others))
 
 
-class Commands(unittest.TestCase):
-    """The program in a process of its own."""
+class Libpqos(Causes):
+    """A host that is to allocate through libpqos."""
 
-    def run_it(self, *words, code="", **options):
-        program = f"import sys\n{code}\nfrom iat_nova.cmd.main import main\n"
-        return subprocess.run(
-            [sys.executable, "-c", f"{program}sys.exit(main({list(words)!r}))"],
-            capture_output=True, text=True, check=False, **options,
-        )  # fmt: skip
+    def test_not_installed(self):
+        """The printed command installs the library; without the option it is no cause."""
+        self.assertEqual([], self.causes())
+        self.configure(cat_interface="pqos-os")
+        installed = self.folder / "installed"
 
-    def test_missing_package(self):
-        """A Python package that is not installed: one line, with the command."""
-        for module in ("libvirt", "ovs", "ovsdbapp"):
-            absent = (
-                "class F:\n def find_spec(self, name, *_):\n"
-                f"  if name.split('.')[0] == {module!r}:\n"
-                "   raise ModuleNotFoundError(f'No module named {name!r}', name=name)\n"
-                "sys.meta_path.insert(0, F())"
+        def load(*_):
+            return mock.Mock(_name="libpqos.so.5") if installed.exists() else pqos_lib.load(("no",))
+
+        for module in (backends, probe):
+            self.enterContext(mock.patch.object(module, "load", load))
+        (row,) = self.causes()
+        self.assertEqual(
+            ("interfaces", "impossible", "pqos-absent", "install-pqos"),
+            tuple(row[name] for name in ("subject", "level", "code", "remedy_code")),
+        )
+        bin_ = self.programs(
+            **{"apt-get": f'[ "$*" = "install intel-cmt-cat" ] && : > {installed}'}
+        )
+        self.run_command(row["remedy"], bin=bin_)
+        self.assertEqual([], self.causes())
+
+
+class Lockdown(Causes):
+    """A kernel that lets nobody write registers: secure boot, as a rule."""
+
+    def test_until_the_next_boot(self):
+        """DDIO's register is what falls away, and the agent says why; its masks do not."""
+        for setting in ("none [integrity] confidentiality", "none integrity [confidentiality]"):
+            self.put(self.roots.lockdown, f"{setting}\n")
+            self.assertEqual([], self.causes())
+            _, rows = self.rows()
+            row, ddio = rows["lockdown"], rows["ddio"]
+            self.assertEqual(("missing", "kernel-locked-down", "unlock-kernel"), tuple(
+                row[name] for name in ("level", "code", "remedy_code")))  # fmt: skip
+            self.assertIn(setting, row["state"])
+            self.assertNotEqual("msr", ddio["values"]["chosen"])
+            self.assertIn("the kernel is locked down", ddio["state"])
+        self.put(self.roots.lockdown, "[none] integrity confidentiality\n")
+        _, rows = self.rows()
+        self.assertNotIn("lockdown", rows)
+        self.assertEqual("msr", rows["ddio"]["values"]["chosen"])
+
+    def test_masks_through_registers(self):
+        """Where the masks are to go through registers too, lockdown is the cause, once."""
+        (self.roots.resctrl / "schemata").unlink()
+        for cpu in range(4):
+            trees.put_cpuid(self.roots.msr, cpu)
+        self.configure(cat_interface="pqos-msr")
+        self.put(self.roots.lockdown, "none [integrity] confidentiality\n")
+        with mock.patch.object(backends, "load"):
+            (row,) = self.causes()
+            self.assertEqual(
+                ("kernel-in-lockdown", "unlock-kernel"), (row["code"], row["remedy_code"])
             )
-            done = self.run_it("doctor", code=absent)
-            self.assertEqual(1, done.returncode)
-            self.assertEqual(1, len(done.stderr.splitlines()), done.stderr)
-            self.assertRegex(done.stderr, f"the Python module {module} is missing: .*install ")
-            self.assertNotIn("internal error", done.stderr)
+            self.put(self.roots.lockdown, "[none] integrity confidentiality\n")
+            self.assertEqual([], self.causes())
+
+
+class Packages(ProgramCase):
+    """Each program without each package that it loads at its start."""
+
+    def test_missing(self):
+        """One line that names the command, and nothing else."""
+        both = ("cattrs", "libvirt-python", "oslo.config", "ovs", "ovsdbapp", "PyYAML")
+        for program, packages in {
+            "iat-nova": (*both, "cliff", "stevedore"),
+            "iat-nova-agent": (*both, "Jinja2", "oslo.log"),
+        }.items():
+            for package in packages:
+                with self.subTest(program, package=package):
+                    self.without(program, package, *(["doctor"] * (program == "iat-nova")))

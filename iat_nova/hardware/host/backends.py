@@ -24,7 +24,7 @@ from iat_nova.hardware.ddio.iordt_classes import DeviceClass, FoundWays, check_u
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.host.machine import ChosenInterface, Machine
-from iat_nova.hardware.host.probe import Host, text_of
+from iat_nova.hardware.host.probe import Host, text_of, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
@@ -342,13 +342,8 @@ def _no_ddio_register(host: Host) -> HardwareError | None:
     """
     if not _has_ddio_register(host):
         return HardwareError(message("ddio-register-unknown"))
-    parameter = host.roots.msr_parameters / "allow_writes"
-    if text_of(parameter) == "off":
-        remedy = message("allow-msr-writes", path=str(parameter))
-        return HardwareError(message("msr-writes-refused"), remedy)
-    locked = text_of(host.roots.lockdown)
-    if locked and "[none]" not in locked:
-        return HardwareError(message("kernel-in-lockdown"))
+    if refused := writes_refused(host):
+        return refused
     try:
         for cache in host.topology.caches():
             host.msr.read(cache.cpus[0], IIO_LLC_WAYS)

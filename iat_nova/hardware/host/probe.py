@@ -407,6 +407,18 @@ def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
     return [Finding("libpqos's lock", Level.OBSERVE, state, remedy)]
 
 
+def writes_refused(host: Host) -> HardwareError | None:
+    """Return which setting of the kernel forbids writes to registers, None if none does."""
+    parameter = host.roots.msr_parameters / "allow_writes"
+    if text_of(parameter) == "off":
+        remedy = message("allow-msr-writes", path=str(parameter))
+        return HardwareError(message("msr-writes-refused"), remedy)
+    locked = text_of(host.roots.lockdown)
+    if locked and "[none]" not in locked:
+        return HardwareError(message("kernel-in-lockdown"), message("unlock-kernel"))
+    return None
+
+
 def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:
     """Return cores whose hyper-threads have different owners: classes cannot separate these.
 

@@ -332,7 +332,7 @@ _REMEDIES: Mapping[str, str] = {
     "remove-group-or-spare-cpus": "remove the group (rmdir), or do not use its CPUs",
     "end-or-await-program": "end the program, or wait for its end",
     # libpqos
-    "install-pqos": "apt install intel-cmt-cat",
+    "install-pqos": "apt-get install intel-cmt-cat",
     "use-resctrl": "use resctrl",
     "use-resctrl-or-cdp-off": "use resctrl, or switch code and data prioritisation off: pqos "
     "--iface=msr -R l3cdp-off",

@@ -235,7 +235,7 @@ class Binding(unittest.TestCase):
 
     def test_no_library(self):
         """A host without libpqos is told what to install."""
-        with raises(self, PqosError, "apt install intel-cmt-cat"):
+        with raises(self, PqosError, "apt-get install intel-cmt-cat"):
             pqos_lib.load(("libpqos-that-is-not.so",))
 
 

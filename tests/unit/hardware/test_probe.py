@@ -74,7 +74,7 @@ class HostCase(unittest.TestCase):
 
     def load_pqos(self):
         if self.pqos is None:
-            raise PqosError("no libpqos on this host", "apt install intel-cmt-cat")
+            raise PqosError("no libpqos on this host", "apt-get install intel-cmt-cat")
         return self.pqos
 
     @staticmethod
@@ -342,7 +342,7 @@ class Findings(HostCase):
     def test_no_libpqos(self):
         """The package that brings it is named; nothing else depends on it."""
         self.pqos = None
-        self.check_refused("libpqos", "no libpqos", "^apt install intel-cmt-cat$")
+        self.check_refused("libpqos", "no libpqos", "^apt-get install intel-cmt-cat$")
 
     def test_own_lock_of_libpqos(self):
         """The agent that works through libpqos is not another owner."""

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The installed programs: each loads its module, or names the package that its module lacks.
+
+A program that fails while it loads cannot word the reason itself, so this module needs nothing but
+the standard library.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+
+EXIT_FAILURE = 1
+"""As for another failure of a start: during an upgrade the package is back at a later start."""
+
+PACKAGES = {  # module -> Debian's package, PyPI's package
+    "cachesim": (None, "pycachesim"),
+    "cattrs": ("python3-cattr", "cattrs"),
+    "cliff": ("python3-cliff", "cliff"),
+    "distributed": ("python3-distributed", "distributed"),
+    "jinja2": ("python3-jinja2", "Jinja2"),
+    "jsonschema": ("python3-jsonschema", "jsonschema"),
+    "libvirt": ("python3-libvirt", "libvirt-python"),
+    "matplotlib": ("python3-matplotlib", "matplotlib"),
+    "numba": ("python3-numba", "numba"),
+    "numpy": ("python3-numpy", "numpy"),
+    "oslo_config": ("python3-oslo.config", "oslo.config"),
+    "oslo_log": ("python3-oslo.log", "oslo.log"),
+    "ovs": ("python3-openvswitch", "ovs"),
+    "ovsdbapp": ("python3-ovsdbapp", "ovsdbapp"),
+    "prometheus_client": ("python3-prometheus-client", "prometheus_client"),
+    "stevedore": ("python3-stevedore", "stevedore"),
+    "waitress": ("python3-waitress", "waitress"),
+    "yaml": ("python3-yaml", "PyYAML"),
+}
+"""Packages of all modules that the project requires, those of its extras too.
+
+No name is guessed: on PyPI anybody may own the name of a module.
+"""
+
+
+def program() -> int:
+    """Run iat-nova and return its exit status."""
+    return _run("iat-nova", "iat_nova.cmd.main")
+
+
+def agent() -> int:
+    """Run iat-nova-agent and return its exit status."""
+    return _run("iat-nova-agent", "iat_nova.cmd.agent")
+
+
+def unloadable(error: ImportError) -> str:
+    """Return the name of a module that cannot be loaded, and the command that installs it.
+
+    A module that is installed and cannot be loaded, for want of a shared library for example, has
+    no such command: then the reason is returned.
+    """
+    module = (error.name or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError):
+        return f"the Python module {module or '?'} cannot be loaded: {error}"
+    debian, pypi = PACKAGES.get(module, (None, None))
+    if sys.prefix == sys.base_prefix:  # the distribution's Python
+        command = f"apt-get install {debian}" if debian else None
+    else:
+        command = f"{sys.executable} -m pip install {pypi}" if pypi else None
+    missing = error.name if command is None else module
+    return f"the Python module {missing} is missing: {command or 'install the package that has it'}"
+
+
+def _run(name: str, module: str) -> int:
+    try:
+        status: int = importlib.import_module(module).main()
+    except ImportError as error:  # also of modules that are loaded when they are needed
+        print(f"{name}: {unloadable(error)}", file=sys.stderr)
+        return EXIT_FAILURE
+    return status
