@@ -49,13 +49,27 @@ def install(python, *arguments):
     run(sys.executable, *pip, "install", "--no-compile", *arguments)
 
 
+def copy_of_the_checkout(folder):
+    """Clone the checkout, with its uncommitted changes, and return the clone's folder.
+
+    A build writes iat_nova.egg-info beside the package. In the checkout itself all programs that
+    run there meanwhile would read half an entry_points.txt, and lack commands.
+    """
+    run("git", "clone", "--quiet", "--shared", ROOT, folder)
+    changed = run("git", "-C", ROOT, "diff", "HEAD", "--binary")
+    if changed:
+        subprocess.run(["git", "-C", folder, "apply"], input=changed, text=True, check=True)
+    return folder
+
+
 class PackagesTest(unittest.TestCase):
-    """`python -m build` makes the sdist from the checkout and the wheel from the sdist."""
+    """`python -m build` makes the sdist from a copy of the checkout, and from it the wheel."""
 
     @classmethod
     def setUpClass(cls):
         folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT)
+        checkout = copy_of_the_checkout(folder / "checkout")
+        run(sys.executable, "-m", "build", "--outdir", folder / "dist", checkout)
         (cls.sdist,) = (folder / "dist").glob("*.tar.gz")
         (wheel,) = (folder / "dist").glob("*.whl")
         venv.create(folder / "venv", with_pip=False)

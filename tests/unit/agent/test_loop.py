@@ -445,7 +445,7 @@ class AgentTest(unittest.TestCase):
 
     def test_an_offer_that_disagrees_is_shown_until_it_is_mended(self) -> None:
         """What Placement is offered is compared at each look; a silent source settles nothing."""
-        answers = iter(["iat.yaml offers too much", None])
+        answers = iter([verbatim("iat.yaml offers too much"), None])
         seen = []
 
         def next_look(warnings: tuple[Message, ...]) -> None:
