@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from iat_nova.model import DomainInventory, Priority
 from iat_nova.store.records import Iteration
-from iat_nova.strategies.pollute_buffer import judge
+from iat_nova.strategies import readings
 
 TENTH = 0.1  # of a tenant's samples: the begin and the end of the period
 TOGETHER = 3  # consecutive samples whose mean may be the lowest
@@ -44,7 +44,7 @@ def gains(samples: Sequence[Iteration], inventory: DomainInventory) -> list[Gain
     """Return the gain of each tenant that was awake in `TOGETHER` samples or more."""
     speeds: dict[str, list[tuple[float, float]]] = {one.id: [] for one in inventory.tenants}
     for iteration in samples:
-        for tenant, look in judge.look(inventory.tenants, iteration.sample).items():
+        for tenant, look in readings.look(inventory.tenants, iteration.sample).items():
             speeds[tenant].append((iteration.wall_s, look.speed))
     return [
         _gain(tenant.id, tenant.priority, speeds[tenant.id])

@@ -15,7 +15,7 @@ from typing import Any
 from iat_nova.common import own_yaml
 from iat_nova.report import metric_values as values
 from iat_nova.store.observed import Observed
-from iat_nova.strategies.pollute_buffer.judge import MISS_CYCLES
+from iat_nova.strategies.readings import MISS_CYCLES
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

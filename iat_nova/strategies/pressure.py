@@ -33,17 +33,10 @@ from iat_nova.model import (
     Priority,
     Rates,
     Sample,
-    Tenant,
     WayMask,
 )
 from iat_nova.strategies.layout.open_ways import open_ways
-from iat_nova.strategies.pollute_buffer.judge import (
-    ASLEEP_CYCLES_PER_S,
-    MISS_CYCLES,
-    MOST_STALLED,
-    OTHER_LOAD,
-)
-from iat_nova.strategies.pollute_buffer.moves import STREAMS
+from iat_nova.strategies.readings import MOST_STALLED, STREAMS, another, awake, stalled
 
 MISS_CYCLES_MOST = 200.0  # cycles of an access to memory that overlaps with no other
 LEARNT = 8  # samples in a mean; a single sample's best is chance
@@ -95,7 +88,7 @@ def follow(before: Bests, inventory: DomainInventory, sample: Sample) -> dict[st
     """Return what tenants have shown after a further sample; tenants that left are forgotten."""
     after = {}
     for tenant in inventory.tenants:
-        known, rates = before.get(tenant.id), _awake(tenant, sample)
+        known, rates = before.get(tenant.id), awake(tenant, sample)
         if rates is not None and rates.instructions_per_s and not tenant.io:
             after[tenant.id] = _further(known, rates)
         elif known is not None:
@@ -131,7 +124,7 @@ def losses(
     filled = fills(inventory, sample, masks)
     found = {}
     for tenant in inventory.tenants:
-        rates = _awake(tenant, sample)
+        rates = awake(tenant, sample)
         if rates is not None:
             fill = None if tenant.io else filled.get(tenant.id)
             found[tenant.id] = _loss(rates, fill, shown.get(tenant.id, 0.0))
@@ -147,7 +140,7 @@ def fills(
     per_way = {
         tenant.id: rates.misses_per_s / masks[tenant.id].count
         for tenant in inventory.tenants
-        if (rates := _awake(tenant, sample)) is not None and masks.get(tenant.id)
+        if (rates := awake(tenant, sample)) is not None and masks.get(tenant.id)
     }
     ddio = masks.get(DDIO)
     if ddio:
@@ -184,8 +177,8 @@ def newcomers(
     """
     if not sample.tenants:
         return {}
-    awake = [one.id for one in inventory.tenants if _awake(one, sample) is not None]
-    fillers = [masks[one] for one in awake if one in masks]
+    busy = [one.id for one in inventory.tenants if awake(one, sample) is not None]
+    fillers = [masks[one] for one in busy if one in masks]
     if sample.inbound_lines_per_s and DDIO in masks:
         fillers.append(masks[DDIO])
     found = {}
@@ -216,15 +209,11 @@ def _mask_of_newcomer(
 
 
 def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
-    stalled, most = (_stalled(rates, cycles) for cycles in (MISS_CYCLES, MISS_CYCLES_MOST))
+    stall, most = stalled(rates), stalled(rates, MISS_CYCLES_MOST)
     least = min(least, most)
     known = fill is not None and rates.miss_ratio <= STREAMS
-    likely = max(least, stalled * (1.0 - math.sqrt(fill.share))) if fill and known else None
-    return CycleLoss(stalled, least, likely, most)
-
-
-def _stalled(rates: Rates, miss_cycles: float) -> float:
-    return min(MOST_STALLED, rates.misses_per_s * miss_cycles / rates.cycles_per_s)
+    likely = max(least, stall * (1.0 - math.sqrt(fill.share))) if fill and known else None
+    return CycleLoss(stall, least, likely, most)
 
 
 def _further(known: Best | None, rates: Rates) -> Best:
@@ -232,7 +221,7 @@ def _further(known: Best | None, rates: Rates) -> Best:
     instructions = rates.instructions_per_s
     references, misses = rates.references_per_s / instructions, rates.misses_per_s / instructions
     ipc = instructions / rates.cycles_per_s
-    if known is None or _other(known.work[0], references):
+    if known is None or another(known.work[0], references):
         return Best((references, misses, ipc))
     samples, best = min(known.samples + 1, LEARNT), known.best
     old_references, old_misses, old_ipc = known.work
@@ -241,23 +230,11 @@ def _further(known: Best | None, rates: Rates) -> Best:
         old_misses + (misses - old_misses) / samples,
         old_ipc + (ipc - old_ipc) / samples,
     )
-    if best is not None and _other(best[0], work[0]):
+    if best is not None and another(best[0], work[0]):
         best = None
     if samples == LEARNT and (best is None or work[2] > best[2]):
         best = work
     return Best(work, samples, best)
-
-
-def _other(was: float, now: float) -> bool:
-    """Return whether two numbers of references per instruction are of different loads."""
-    return abs(now - was) > OTHER_LOAD * max(was, now)
-
-
-def _awake(tenant: Tenant, sample: Sample) -> Rates | None:
-    """Return the rates of a tenant that is measured and awake, else None."""
-    rates = sample.tenants.get(tenant.id)
-    least = ASLEEP_CYCLES_PER_S * len(tenant.counted_cpus)
-    return rates if rates is not None and rates.cycles_per_s > least else None
 
 
 def _occupancy(rates: Rates | None) -> int | None:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 
 from iat_nova.model import Priority, Tenant, TenantKind
 from iat_nova.strategies.pollute_buffer import judge
-from iat_nova.strategies.pollute_buffer.judge import Looks
 from iat_nova.strategies.pollute_buffer.state import State
+from iat_nova.strategies.readings import Looks
 
 FLOOR = 0.85  # share of the speed outside the buffer that is a tenant's minimum speed
 

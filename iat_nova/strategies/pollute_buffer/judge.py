@@ -6,33 +6,15 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
 
-from iat_nova.model import DomainInventory, Priority, Rates, Sample, Tenant
+from iat_nova.model import DomainInventory, Priority, Sample, Tenant
+from iat_nova.strategies import readings
+from iat_nova.strategies.readings import Look, Looks
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
-MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, two misses at a time
-ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
-MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
-OTHER_LOAD = 0.25  # relative change of references per instruction; above, the load is another
 ENOUGH = 2  # samples of a baseline, and deviating samples in a row that show another load
 PAYS = 0.006  # promise for a trial, and mean gain to keep a move; smaller stalls do not count
 OBVIOUS = 0.03  # mean gain, and promise, for which a single sample is enough
 
-
-@dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
-class Look:
-    """Reading of a tenant in a sample, or the mean of several. Immutable by convention.
-
-    `speed`: instructions per cycle. A tenant with I/O polls, and polls faster with less work. The
-    `speed` of such a tenant is the share of cycles not stalled by LLC misses.
-    """
-
-    speed: float
-    stalled: float  # share of the cycles, 0..1, estimated from misses
-    misses_per_s: float
-    references_per_s: float
-
-
-Looks = Mapping[str, Look]
 
 Floors = Mapping[str, float]
 """By tenant, the speed below which what it loses counts as if it were critical."""
@@ -49,47 +31,12 @@ class Now:
     @classmethod
     def seen(cls, inventory: DomainInventory, sample: Sample) -> Now:
         """Read all tenants."""
-        return cls(inventory, sample, look(inventory.tenants, sample))
+        return cls(inventory, sample, readings.look(inventory.tenants, sample))
 
     @property
     def at_s(self) -> float:
         """Time of the sample, seconds of the loop's clock."""
         return self.sample.taken_at_s
-
-
-def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
-    """Return a reading of each tenant that was measured and awake."""
-    found = {}
-    for tenant in tenants:
-        rates = sample.tenants.get(tenant.id)
-        if rates is not None and rates.cycles_per_s > ASLEEP_CYCLES_PER_S * len(
-            tenant.counted_cpus
-        ):
-            found[tenant.id] = _look(tenant, rates)
-    return found
-
-
-def _look(tenant: Tenant, rates: Rates) -> Look:
-    stalled = min(MOST_STALLED, rates.misses_per_s * MISS_CYCLES / rates.cycles_per_s)
-    speed = 1.0 - stalled if tenant.io else rates.ipc
-    return Look(speed, stalled, rates.misses_per_s, rates.references_per_s)
-
-
-def mean(before: Looks, new: Looks, count: int) -> dict[str, Look]:
-    """Return the mean of `count` readings, the last of which is `new`."""
-    return {
-        tenant: _mean(before[tenant], one, count) if tenant in before else one
-        for tenant, one in new.items()
-    }
-
-
-def _mean(before: Look, new: Look, count: int) -> Look:
-    return Look(
-        before.speed + (new.speed - before.speed) / count,
-        before.stalled + (new.stalled - before.stalled) / count,
-        before.misses_per_s + (new.misses_per_s - before.misses_per_s) / count,
-        before.references_per_s + (new.references_per_s - before.references_per_s) / count,
-    )
 
 
 def gain(
@@ -183,7 +130,7 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
             continue
         matters = max(was.stalled, now.stalled) > PAYS
         first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
-        if matters and abs(second - first) > OTHER_LOAD * max(first, second):
+        if matters and readings.another(first, second):
             yield tenant.id
 
 

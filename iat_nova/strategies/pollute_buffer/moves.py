@@ -23,9 +23,6 @@ from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
 from iat_nova.strategies.pollute_buffer.trial import SUFFERS
 from iat_nova.strategies.pollute_buffer.view import View
 
-STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
-
-
 Promise = tuple[float, Move]
 """What a move may bring, by what the counters show, and the move."""
 
@@ -142,8 +139,7 @@ def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
         return False
     if plan.own and tenant.id in plan.owners - room.reaching(view.inventory.domain, plan.own):
         return False
-    streams = seen.misses_per_s > STREAMS * seen.references_per_s
-    return streams or tenant.priority is Priority.BE
+    return seen.streams or tenant.priority is Priority.BE
 
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:
@@ -264,7 +260,7 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
         for tenant in view.inventory.tenants
         if tenant.priority is Priority.BE
         and tenant.id in view.looks
-        and view.misses(tenant.id) > STREAMS * view.looks[tenant.id].references_per_s
+        and view.looks[tenant.id].streams
     ]
     limits = tuple(
         Limit(tenant.id, percent)

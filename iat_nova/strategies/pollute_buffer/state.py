@@ -8,8 +8,8 @@ import enum
 from collections.abc import Mapping
 
 from iat_nova.model import CacheDomain, Layout, Message, Priority, WayRequest
-from iat_nova.strategies.pollute_buffer.judge import Look
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
+from iat_nova.strategies.readings import Look
 
 
 class Phase(enum.StrEnum):

@@ -17,6 +17,7 @@ from iat_nova.model import (
     Step,
     message,
 )
+from iat_nova.strategies import readings
 from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import Outlook
 from iat_nova.strategies.pollute_buffer import (
@@ -392,7 +393,7 @@ def _other_load(state: State, now: Now) -> str | None:
 def _looked(state: State, now: Now) -> State:
     """Add a sample to the readings under the plan."""
     count = state.counted + 1
-    looks = judge.mean(state.looks, now.looks, count)
+    looks = readings.mean(state.looks, now.looks, count)
     return dataclasses.replace(state, looks=looks, counted=count)
 
 

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Set
 from typing import NamedTuple
 
 from iat_nova.model import DomainInventory, Message, Tenant, message
+from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
-from iat_nova.strategies.pollute_buffer.judge import Looks, Now
+from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
 from iat_nova.strategies.pollute_buffer.state import State
+from iat_nova.strategies.readings import Looks
 
 SUFFERS = 0.05  # largest loss of speed in a buffer of one way, or with DDIO off at the port
 LENT = 0.02  # largest loss of speed of a lender; SUFFERS in the first sample
@@ -67,7 +69,7 @@ def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
     counted = state.trial_counted + 1
-    looks = judge.mean(state.trial_looks, now.looks, counted)
+    looks = readings.mean(state.trial_looks, now.looks, counted)
     speeds = judge.gain(tenants, state.looks, looks)
     gain = judge.gain(tenants, state.looks, looks, floors.known(state, tenants))
     return Shown(

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from iat_nova.model import DomainInventory, Parameters, Priority, Sample
 from iat_nova.strategies.pollute_buffer import judge
-from iat_nova.strategies.pollute_buffer.judge import Floors, Looks
+from iat_nova.strategies.pollute_buffer.judge import Floors
 from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.readings import MISS_CYCLES, Looks
 
 LINE = 64  # bytes per miss
 
@@ -95,7 +96,7 @@ class View:
         if seen is None or rates is None or not rates.cycles_per_s:
             return 0.0
         hits_per_s = max(0.0, seen.references_per_s - seen.misses_per_s)
-        return hits_per_s * judge.MISS_CYCLES / rates.cycles_per_s
+        return hits_per_s * MISS_CYCLES / rates.cycles_per_s
 
     def traffic(self, tenant: str) -> float:
         """Return a tenant's memory traffic in bytes per second, as far as counted.

@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from iat_nova.model import Message, Parameters, message
+from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import judge
-from iat_nova.strategies.pollute_buffer.judge import Looks, Now
+from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.state import State
+from iat_nova.strategies.readings import OTHER_LOAD, Looks
 
 CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
 USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
@@ -41,7 +43,7 @@ def watch(state: State, now: Now) -> Watched:
         return Watched(state, message("another-load", tenant=other))
     deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
     settling = state.counted < judge.ENOUGH
-    limit = judge.OTHER_LOAD if settling else max(CHANGED, USUAL * state.deviation)
+    limit = OTHER_LOAD if settling else max(CHANGED, USUAL * state.deviation)
     changed = _changed(state.looks, now.looks, deviation, tenant, what)
     if deviation > limit:
         strange = state.strange + 1
@@ -56,7 +58,7 @@ def watch(state: State, now: Now) -> Watched:
     seen = dataclasses.replace(
         state,
         strange=0,
-        looks=judge.mean(state.looks, now.looks, count),
+        looks=readings.mean(state.looks, now.looks, count),
         counted=count,
         deviation=usual,
     )

@@ -15,9 +15,11 @@ from iat_nova.model import (
     WayRequest,
     message,
 )
+from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge, plan, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
 from iat_nova.strategies.pollute_buffer.state import State
+from iat_nova.strategies.readings import Look
 from tests.unit.strategies.test_pollute_buffer import FITS, STREAM, Run, host, without_last
 
 PC, BE = Priority.PC, Priority.BE
@@ -32,7 +34,7 @@ def begun(here: FormulaHost) -> State:
     run.on(here, 1)
     assert run.state is not None
     sample = here.sample(None, 2.0, random.Random(1), 0.0)
-    return dataclasses.replace(run.state, looks=judge.look(here.tenants, sample))
+    return dataclasses.replace(run.state, looks=readings.look(here.tenants, sample))
 
 
 def with_references(here: FormulaHost, tenant: str, references: float) -> FormulaHost:
@@ -53,7 +55,7 @@ class KnownTest(unittest.TestCase):
         self.assertEqual({"t1", "t2"}, run.state.found.keys())
         speed = run.state.found["t2"].speed
         self.assertEqual(
-            judge.look(here.tenants, here.sample(None, 2.0, random.Random(1), 0.0))["t2"].speed,
+            readings.look(here.tenants, here.sample(None, 2.0, random.Random(1), 0.0))["t2"].speed,
             speed,
         )
         known = floors.known(run.state, here.tenants)
@@ -95,7 +97,7 @@ class KnownTest(unittest.TestCase):
         self.assertEqual({"t1", "t2"}, floors.known(run.state, here.tenants).keys())
         other = with_references(here, "t2", 0.01)
         sample = other.sample(None, 40.0, random.Random(1), 0.0)
-        changed = dataclasses.replace(run.state, looks=judge.look(other.tenants, sample))
+        changed = dataclasses.replace(run.state, looks=readings.look(other.tenants, sample))
         self.assertEqual({"t1"}, floors.known(changed, here.tenants).keys())
 
     def test_who_changed_is_measured_anew(self) -> None:
@@ -128,7 +130,7 @@ class FloorTest(unittest.TestCase):
     def test_what_is_lacking_counts(self) -> None:
         """Down to the floor a best-effort tenant's speed is one of seventeen, below it as much."""
         here = host((PC, FITS), (BE, MODEST))
-        before = {"t0": judge.Look(1.0, 0.0, 0.0, 0.0), "t1": judge.Look(1.0, 0.0, 0.0, 0.0)}
+        before = {"t0": Look(1.0, 0.0, 0.0, 0.0), "t1": Look(1.0, 0.0, 0.0, 0.0)}
         for speed, lost in ((0.9, 0.1), (0.8, 0.2)):
             after = {**before, "t1": dataclasses.replace(before["t1"], speed=speed)}
             plain = judge.gain(here.tenants, before, after)

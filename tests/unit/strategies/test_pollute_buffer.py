@@ -30,7 +30,7 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.store import records
-from iat_nova.strategies import registry
+from iat_nova.strategies import readings, registry
 from iat_nova.strategies.layout.check import check
 from iat_nova.strategies.pollute_buffer import (
     judge,
@@ -577,7 +577,7 @@ class BandwidthTest(unittest.TestCase):
         for monitored, percent in ((None, 100), (3.4e9, 24), (9e9, 50)):
             rates = dataclasses.replace(sample.tenants["t1"], memory_bytes_per_s=monitored)
             seen = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
-            looks = judge.look(here.inventory.tenants, seen)
+            looks = readings.look(here.inventory.tenants, seen)
             view = View.of(here.inventory, Parameters(), seen, looks)
             self.assertEqual(percent, moves._halved(view, found, tenant))
 
@@ -876,7 +876,7 @@ class CleanTest(unittest.TestCase):
         """Where others reserved most ways: to be let in again promises all there is to gain."""
         here = host((PC, FITS), (BE, STREAM), reserved_ways=WayMask(0x0FF))
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
-        view = View.of(here.inventory, Parameters(), sample, judge.look(here.tenants, sample))
+        view = View.of(here.inventory, Parameters(), sample, readings.look(here.tenants, sample))
         shut = Plan(frozenset(), 2, 6, clear=True)
         found = {move.what.code: promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["keep-clear-no-more"])
@@ -1045,7 +1045,7 @@ class RulesTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         busy = dataclasses.replace(sample, ddio_hits_per_s=1e7, ddio_misses_per_s=8e7)
         for ways, fits in ((3, True), (4, False)):
-            view = View.of(here.inventory, Parameters(), busy, judge.look(here.tenants, sample))
+            view = View.of(here.inventory, Parameters(), busy, readings.look(here.tenants, sample))
             own = (room.Own("t0", ways), room.Own("t1", ways))
             found = moves._ddio(view, Plan(frozenset(), 2, 0, own=own))
             self.assertEqual(fits, any(move.plan.ddio for _, move in found))
@@ -1078,7 +1078,7 @@ class RulesTest(unittest.TestCase):
         """A set's order is another in each process, and a replay is to decide the same."""
         here = host(*((PC, MissCurve(0.01 * number, ())) for number in range(1, 9)))
         sample = here.sample(None, 1.0, random.Random(1), 0.01)
-        looks = judge.look(here.tenants, sample)
+        looks = readings.look(here.tenants, sample)
         view = View.of(here.inventory, Parameters(), sample, looks)
         orders = [random.Random(n).sample(sorted(view.ids), 8) for n in range(50)]
         for what in (view.stake, view.fills):

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What counters show of a tenant: whether it is awake, its speed, stalls, streams, other loads."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+from iat_nova.model import Rates, Sample, Tenant
+
+MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, two misses at a time
+ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
+MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
+STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
+OTHER_LOAD = 0.25  # relative change of references per instruction; above, the load is another
+
+
+@dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
+class Look:
+    """Reading of a tenant in a sample, or the mean of several. Immutable by convention.
+
+    `speed`: instructions per cycle. A tenant with I/O polls, and polls faster with less work. The
+    `speed` of such a tenant is the share of cycles not stalled by LLC misses.
+    """
+
+    speed: float
+    stalled: float  # share of the cycles, 0..1, estimated from misses
+    misses_per_s: float
+    references_per_s: float
+
+    @property
+    def streams(self) -> bool:
+        """Whether the tenant hardly uses a cache line again."""
+        return self.misses_per_s > STREAMS * self.references_per_s
+
+
+Looks = Mapping[str, Look]
+"""Readings by tenant id."""
+
+
+def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
+    """Return a reading of each tenant that was measured and awake."""
+    found = {}
+    for tenant in tenants:
+        rates = awake(tenant, sample)
+        if rates is not None:
+            stall = stalled(rates)
+            speed = 1.0 - stall if tenant.io else rates.ipc
+            found[tenant.id] = Look(speed, stall, rates.misses_per_s, rates.references_per_s)
+    return found
+
+
+def awake(tenant: Tenant, sample: Sample) -> Rates | None:
+    """Return the rates of a tenant that was measured and awake, else None."""
+    rates = sample.tenants.get(tenant.id)
+    least = ASLEEP_CYCLES_PER_S * len(tenant.counted_cpus)
+    return rates if rates is not None and rates.cycles_per_s > least else None
+
+
+def stalled(rates: Rates, miss_cycles: float = MISS_CYCLES) -> float:
+    """Return the share of cycles that LLC misses stall, 0..1, at `miss_cycles` each."""
+    return min(MOST_STALLED, rates.misses_per_s * miss_cycles / rates.cycles_per_s)
+
+
+def another(was: float, now: float) -> bool:
+    """Return whether two amounts, such as references per instruction, are of different loads."""
+    return abs(now - was) > OTHER_LOAD * max(was, now)
+
+
+def mean(before: Looks, new: Looks, count: int) -> dict[str, Look]:
+    """Return the mean of `count` readings, the last of which is `new`."""
+    return {
+        tenant: _mean(before[tenant], one, count) if tenant in before else one
+        for tenant, one in new.items()
+    }
+
+
+def _mean(before: Look, new: Look, count: int) -> Look:
+    return Look(
+        before.speed + (new.speed - before.speed) / count,
+        before.stalled + (new.stalled - before.stalled) / count,
+        before.misses_per_s + (new.misses_per_s - before.misses_per_s) / count,
+        before.references_per_s + (new.references_per_s - before.references_per_s) / count,
+    )
