@@ -8,22 +8,19 @@ import os
 from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
-from iat_nova.hardware.api import Counters, HardwareError, joined
+from iat_nova.hardware.api import HardwareError, joined
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import Interface, load
 from iat_nova.hardware.cat.resctrl import Resctrl
-from iat_nova.hardware.counters import events, perf_event
-from iat_nova.hardware.counters.cha import ChaPerf, cha_pmus
+from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.cha_msr import ChaMsr
-from iat_nova.hardware.counters.events import SOFTWARE, Model
-from iat_nova.hardware.counters.fabric import FabricPerf, fabric_pmu
 from iat_nova.hardware.counters.monitor import Monitor, offered
 from iat_nova.hardware.counters.msr_counters import MsrCounters
-from iat_nova.hardware.counters.perf import DomainReader, PerfCounters
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, FoundWays, check_usable
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
-from iat_nova.hardware.host.machine import ChosenInterface, Machine
+from iat_nova.hardware.host import counter_choice
+from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Host, text_of, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
@@ -86,7 +83,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         return allocator.domains()
 
     ddio, ddio_choice = _ddio(host, wanted.ddio, domains, cat_choice.chosen)
-    reader, reader_choice = _ddio_counters(host, wanted)
+    reader, reader_choice = counter_choice.ddio_counters(host, wanted.counters, wanted.cha_slices)
     tells_hits = host.model is not None and host.model.cha is not None
     found: dict[int, WayMask | None] = {}
 
@@ -107,7 +104,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         )
 
     allocator = _allocator(host, cat_choice.chosen, complete, wanted.account)
-    counters, counters_choice = _counters(host, clock, wanted.counters, reader)
+    counters, counters_choice = counter_choice.counters(host, clock, wanted.counters, reader)
     parts: dict[str, Restorable] = {DEVICE_CLASS: ddio} if isinstance(ddio, DeviceClass) else {}
     parts[cat_choice.chosen] = allocator  # after devices, which leave their class first
     if not isinstance(ddio, FixedDdio):
@@ -180,7 +177,7 @@ def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
     """
     # First: devices leave their class before their class goes.
     parts: dict[str, Restorable] = {
-        DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, _ASKED))
+        DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED))
     }
     parts |= {
         name: PqosAllocator(interface, host.topology, host.fs, account=account)
@@ -194,11 +191,10 @@ def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
     if host.model is not None and host.model.core_registers:
         parts[CORE_COUNTERS] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
         if host.model.cha_registers is not None:
-            parts[CHA_COUNTERS] = _cha_registers(host, host.model, 1, 1)
+            parts[CHA_COUNTERS] = counter_choice.cha_registers(host, host.model, 1, 1)
     return parts
 
 
-_ASKED = message("asked-for")
 _INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
 
 
@@ -206,7 +202,7 @@ def _cat(host: Host, wanted: str) -> ChosenInterface:
     """Choose the interface for CAT: resctrl wherever the kernel offers resctrl."""
     if wanted in _INTERFACES:
         load()  # the error names the package to install
-        return ChosenInterface("cat", wanted, _ASKED)
+        return ChosenInterface("cat", wanted, ASKED)
     try:
         host.fs.info()
     except HardwareError as error:
@@ -286,7 +282,7 @@ def _ddio(
     if wanted not in ("auto", "none") and refused is not None:
         state = message("ddio-interface-refused", wanted=wanted, reason=refused.state)
         raise HardwareError(state, refused.remedy)
-    why = _ASKED if refused is None else refused.message
+    why = ASKED if refused is None else refused.message
     denied = wanted == "auto" and _has_ddio_register(host)
     return FixedDdio(lambda: _static_ddio(host), why), ChosenInterface("ddio", "none", why, denied)
 
@@ -300,10 +296,10 @@ def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, ChosenI
     except HardwareError as error:
         state = message("ddio-interface-refused", wanted="iordt", reason=error.state)
         raise HardwareError(state, error.remedy) from error
-    found: MsrDdio | FixedDdio = FixedDdio(lambda: _static_ddio(host), _ASKED)
+    found: MsrDdio | FixedDdio = FixedDdio(lambda: _static_ddio(host), ASKED)
     if _no_ddio_register(host) is None:
         found = MsrDdio(host.msr, domains, host.topology)
-    return _device_class(host, domains, found), ChosenInterface("ddio", "iordt", _ASKED)
+    return _device_class(host, domains, found), ChosenInterface("ddio", "iordt", ASKED)
 
 
 def _device_class(host: Host, domains: Domains, found: FoundWays) -> DeviceClass:
@@ -350,103 +346,3 @@ def _no_ddio_register(host: Host) -> HardwareError | None:
     except HardwareError as error:
         return error
     return None
-
-
-def _ddio_counters(host: Host, wanted: Preferences) -> tuple[DomainReader | None, ChosenInterface]:
-    role = "ddio counters"
-    model = host.model
-    if wanted.counters == "software" or model is None:
-        return None, ChosenInterface(role, "none", message("cpu-without-events"))
-    try:
-        if model.cha is None:
-            return _fabric_counters(host, model)
-        pmus = cha_pmus(host.roots.pmus)
-    except HardwareError as error:
-        return None, ChosenInterface(role, "none", error.message)
-    if wanted.counters == "msr":
-        return _cha_by_registers(host, model, len(pmus), _slices(host, wanted))
-    if not pmus:
-        return None, ChosenInterface(role, "none", message("cha-pmus-absent"))
-    reader = ChaPerf(
-        model.cha,
-        lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
-        slices=_slices(host, wanted),
-        find=lambda: cha_pmus(host.roots.pmus),
-    )
-    return reader, ChosenInterface(role, "perf", message("cha-pmus-counted", pmus=len(pmus)))
-
-
-def _slices(host: Host, wanted: Preferences) -> int | None:
-    """Return the number of slices to count per package, at least one per cluster; None: all."""
-    if wanted.cha_slices is None:
-        return None
-    clusters = (len(cache.nodes) for cache in host.topology.caches())
-    return max(wanted.cha_slices, *clusters)
-
-
-def _cha_by_registers(
-    host: Host, model: Model, slices: int, counted: int | None
-) -> tuple[DomainReader | None, ChosenInterface]:
-    role = "ddio counters"
-    if model.cha_registers is None:
-        why = message("cha-registers-unknown", cpu=model.name)
-        return None, ChosenInterface(role, "none", why)
-    if not slices:
-        return None, ChosenInterface(role, "none", message("slices-unknown"))
-    return _cha_registers(host, model, slices, counted), ChosenInterface(role, "msr", _ASKED)
-
-
-def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, ChosenInterface]:
-    """Return counters of lines that devices write, for CPUs that do not count hits and misses."""
-    role = "ddio counters"
-    if not model.fabric:
-        return None, ChosenInterface(role, "none", message("fabric-event-unknown"))
-    if fabric_pmu(host.roots.pmus) is None:
-        return None, ChosenInterface(role, "none", message("fabric-pmu-absent"))
-    reader = FabricPerf(
-        model.fabric, host.topology.caches, find=lambda: fabric_pmu(host.roots.pmus)
-    )
-    return reader, ChosenInterface(role, "perf", message("fabric-chosen"))
-
-
-def _cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
-    assert model.cha is not None
-    assert model.cha_registers is not None
-    return ChaMsr(
-        host.msr,
-        model.cha_registers,
-        model.cha,
-        lambda: {cache.id: cache.cpus[0] for cache in host.topology.caches()},
-        slices=slices,
-        counted=counted,
-    )
-
-
-def _counters(
-    host: Host, clock: Clock, wanted: str, reader: DomainReader | None
-) -> tuple[Counters, ChosenInterface]:
-    if wanted == "software":
-        return PerfCounters(SOFTWARE, clock), ChosenInterface("counters", "software", _ASKED)
-    if host.model is None:
-        raise HardwareError(
-            message("counters-without-events", wanted=wanted, cpu=host.cpu_model.name),
-            message("report-cpu"),
-        )
-    if wanted == "msr":
-        if not host.model.core_registers:
-            raise HardwareError(
-                message("counters-by-kernel-only", cpu=host.model.name),
-                message("set-option", option="counters_interface", value="perf"),
-            )
-        counters = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
-        return counters, ChosenInterface("counters", "msr", _ASKED)
-    refused = perf_event.available(host.model.core.events, min(host.topology.online()))
-    if refused is not None:
-        remedy = refused.remedy
-        if host.model.core_registers:
-            other = message("or-counters-by-msr")
-            remedy = other if remedy is None else message("several", causes=(remedy, other))
-        state = message("counters-refused", wanted=wanted, reason=refused.state)
-        raise HardwareError(state, remedy)
-    perf = PerfCounters(host.model.core, clock, domains=reader)
-    return perf, ChosenInterface("counters", "perf", message("perf-group-each-cpu"))

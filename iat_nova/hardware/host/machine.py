@@ -30,6 +30,10 @@ class ChosenInterface:
     denied: bool = False
 
 
+ASKED = message("asked-for")
+"""The reason of a choice that the configuration makes."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Machine:
     """The interfaces of one machine, and its clock.

@@ -588,7 +588,7 @@ class Choosing(HostCase):
                 for path in self.roots.cpus.glob("cpu*/node*"):
                     path.rmdir()
                 self.cpus.put_nodes(*nodes)
-                with mock.patch("iat_nova.hardware.host.backends.ChaPerf") as made:
+                with mock.patch("iat_nova.hardware.host.counter_choice.ChaPerf") as made:
                     self.choose(cha_slices=asked)
                 self.assertEqual(counted, made.call_args.kwargs["slices"])
 
