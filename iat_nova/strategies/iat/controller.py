@@ -22,7 +22,6 @@ from iat_nova.model import (
     Message,
     Parameters,
     Quantity,
-    Rates,
     Sample,
     Step,
     message,
@@ -32,6 +31,7 @@ from iat_nova.strategies.iat import (
     change,
     fsm,
     invariants,
+    masks,
     own_demand,
     quiet,
     realloc,
@@ -43,7 +43,6 @@ from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.realloc import RoundView
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import FsmState, IatState
-from iat_nova.strategies.layout import lend
 from iat_nova.strategies.layout import plan as layout
 
 _MINUTE_S = 60.0
@@ -206,7 +205,7 @@ class Controller:
         """Lay out all tenants after a change of tenants, and renew the reference."""
         adopted, steps = rebuild.adopt(state, roster, self.parameters, self.features, sample)
         ranking = dict(sample.tenants)
-        placed = self._plan(roster, adopted, ranking, state.layout)
+        placed = masks.plan(roster, self.features, adopted, ranking, state.layout)
         moved = placed.moved_since(state.layout)
         after = dataclasses.replace(
             adopted,
@@ -233,7 +232,7 @@ class Controller:
         outcome = self._reallocate(state, view, ledger)
         ranking = shuffle.ranking(state.ranking, sample, self.parameters)
         try:
-            placed = self._place(state, view, ledger, ranking)
+            placed = masks.place(state, view, ledger, ranking)
         except layout.LayoutError as error:
             hold = Step(Action.REFUSE, "layout", message("no-layout", error=error.message))
             placed, ranking, kept = view.placed, state.ranking, state
@@ -404,51 +403,6 @@ class Controller:
             return None, (), pressed
         number = change.exception(moves, tenants, overlapping)
         return (number, pressed, ()) if number == 2 else (number, (), pressed)
-
-    # ------------------------------------------------------------ masks
-
-    def _place(
-        self, state: IatState, view: RoundView, ledger: Ledger, ranking: Mapping[str, Rates]
-    ) -> Layout:
-        """Return a new layout if the counts, or the ranking of sharing tenants, changed."""
-        counts_changed = ledger.allocation != state.allocation
-        reranked = ranking is not state.ranking and self.features.shuffle
-        shares = bool(view.placed.overlaps_ddio) or view.placed.grouped
-        if counts_changed or (reranked and shares):
-            return self._plan(view.roster, ledger.kept(state), ranking, view.placed)
-        return view.placed
-
-    def _plan(
-        self,
-        roster: Roster,
-        state: IatState,
-        ranking: Mapping[str, Rates],
-        current: Layout | None,
-    ) -> Layout:
-        """Return masks from the solver; tenants without a measurement rank as idle."""
-        wants = []
-        for member in roster.members:
-            rates = ranking.get(member.id)
-            wants.append(
-                layout.Want(
-                    tenant=member.id,
-                    ways=state.allocation.tenants[member.id],
-                    priority=member.priority,
-                    kind=member.kind,
-                    references_per_s=0.0 if rates is None else rates.references_per_s,
-                    misses_per_s=state.pressing_per_s.get(member.id, 0.0),
-                    held=member.ways.held,
-                )
-            )
-        placed = layout.plan(
-            roster.domain,
-            state.allocation.ddio_ways,
-            wants,
-            current.counted if current is not None else None,
-            avoid=self.features.shuffle,
-            forbid=self.features.avoid_ddio,
-        )
-        return lend.lend(roster.domain, roster.host, placed)
 
 
 def _recent(state: IatState, sample: Sample, moved: bool) -> tuple[float, ...]:
