@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import collections
 import contextlib
-import dataclasses
 import logging
 import math
 import os
@@ -33,10 +32,11 @@ from collections.abc import Callable, Mapping
 from iat_nova.common.clock import Clock
 from iat_nova.model import DomainInventory, Facts, Message, message
 from iat_nova.store import database as db
-from iat_nova.store import packing, records
+from iat_nova.store import records
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event, Inventory, Iteration, SettingsInForce, Status
 from iat_nova.store.retention import Bounds, Retention
+from iat_nova.store.rows import Queued, Rows, insert_event
 
 __all__ = [
     "Event",
@@ -58,47 +58,6 @@ TRIM_EVERY = 512  # iterations between two checks of age and size
 COMMIT_S = 4.0  # on the loop's clock: how long iterations without an action wait for each other
 BEAT_S = 5.0  # real seconds between two beats, if only iterations without an action come
 PICTURE = 8  # weight of an inventory, in iterations, for `TRIM_EVERY`
-MINUTE_S = 60.0  # one iteration per this period is kept, also without an action
-BASE_EVERY = 2048  # iterations of a cache domain compressed with the same dictionary
-BASE_LEAST = 64  # at least as many, if tenants change
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Dictionary:
-    """The dictionary that compresses a cache domain's iterations, and its inventory."""
-
-    row: int
-    inventory: int  # the loop's id
-    seen: bytes
-    state: bytes
-
-
-@dataclasses.dataclass(slots=True)
-class _Last:
-    """The newest iteration of a cache domain in the file."""
-
-    number: int
-    minute: float
-    base: _Dictionary
-    since_base: int = 0  # iterations
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Stored:
-    """The newest inventory in the file: the loop's id, the row, and the content."""
-
-    number: int
-    row: int
-    inventory: Inventory
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Queued:
-    """An iteration with the values that its row refers to."""
-
-    iteration: Iteration
-    inventory: tuple[int, Inventory]
-    settings: SettingsInForce | None
 
 
 class History:
@@ -122,7 +81,7 @@ class History:
         sentence: Callable[[Message], str] = str,
     ) -> None:
         self.sentence = sentence
-        self._iterations: collections.deque[_Queued] = collections.deque(maxlen=queue_iterations)
+        self._iterations: collections.deque[Queued] = collections.deque(maxlen=queue_iterations)
         self._events: collections.deque[Event] = collections.deque(maxlen=QUEUE_EVENTS)
         self._status: Status | None = None
         self._settings: SettingsInForce | None = None
@@ -162,7 +121,7 @@ class History:
             raise ValueError(f"inventory {iteration.inventory_id} is not the last one given")
         if len(self._iterations) == self._iterations.maxlen:
             self._dropped += 1
-        self._iterations.append(_Queued(iteration, inventory, self._settings))
+        self._iterations.append(Queued(iteration, inventory, self._settings))
 
     def inventory(
         self,
@@ -258,10 +217,10 @@ class _Writer:
         self._clock = clock
         self._connection: sqlite3.Connection | None = None
         self._file: tuple[int, int] | None = None  # device and inode of the open file
-        self._batch: list[_Queued] = []  # taken and not yet written
+        self._batch: list[Queued] = []  # taken and not yet written
         self._events: list[Event] = []
         self._told_dropped = 0
-        self._unstorable: set[Message] = set()  # already reported
+        self._rows = Rows(history.sentence)
         self._newest: tuple[int, Inventory] | None = None  # None: older ones are in the queue yet
         self._since_trim = 0
         self._written_s = -math.inf  # on the loop's clock
@@ -331,9 +290,7 @@ class _Writer:
 
     def _forget_rows(self) -> None:
         """Forget the rows of the previous file: the next file has other rows."""
-        self._inventory_row: _Stored | None = None
-        self._settings_row: tuple[SettingsInForce, int] | None = None
-        self._last: dict[int, _Last] = {}  # by cache domain
+        self._rows.forget()
         self._status_written: Status | None = None
         self._beat_s = -math.inf
 
@@ -358,36 +315,25 @@ class _Writer:
         """Write the taken rows to the file, all or nothing."""
         connection = self._open()
         status, dropped = self._history._status, self._history._dropped
-        rows_before = (self._inventory_row, self._settings_row)
-        last_before = {domain: dataclasses.replace(one) for domain, one in self._last.items()}
+        stored_before = self._rows.inventory_row
         db.check_log(connection, self._path)
-        connection.execute("BEGIN IMMEDIATE")
-        try:
+        with self._rows.transaction(connection):
             for queued in self._batch:
-                self._insert(connection, queued)
+                self._rows.insert(connection, queued)
             if self._newest is not None:
-                self._recount(connection, self._newest)
+                self._rows.recount(connection, self._newest)
             for event in self._events:
-                self._insert_event(connection, event)
+                insert_event(connection, event)
             if dropped != self._told_dropped:
-                self._insert_event(connection, self._loss(dropped - self._told_dropped))
+                insert_event(connection, self._loss(dropped - self._told_dropped))
             beat_s = self._beat(connection, status)
-            connection.execute("COMMIT")
-        except BaseException:
-            self._inventory_row, self._settings_row = rows_before
-            self._last = last_before
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
-        was, stored = rows_before[0], self._inventory_row
-        another = stored is not None and (was is None or was.row != stored.row)
+        another = self._rows.inventory_row not in (None, stored_before)
         self._since_trim += len(self._batch) + PICTURE * another
         self._batch, self._events = [], []
         self._status_written, self._told_dropped, self._beat_s = status, dropped, beat_s
         if self._since_trim >= TRIM_EVERY:
             self._since_trim = 0
-            bases = (last.base.row for last in self._last.values())
-            self._retention.trim(connection, min(bases, default=None))
+            self._retention.trim(connection, self._rows.oldest_base)
 
     def _open(self) -> sqlite3.Connection:
         """Return the connection to the file that is at the path now."""
@@ -429,94 +375,6 @@ class _Writer:
     def _loss(self, count: int) -> Event:
         return Event(self._clock.wall(), "warning", message("iterations-lost", count=count))
 
-    def _insert(self, connection: sqlite3.Connection, queued: _Queued) -> None:
-        """Insert a row; an iteration that cannot be stored is left out and reported."""
-        iteration = queued.iteration
-        number, last = iteration.decision.iteration, self._last.get(iteration.domain)
-        follows = iteration.follows and last is not None and last.number == number - 1
-        minute = iteration.wall_s // MINUTE_S
-        kept = iteration.eventful or not follows or last is None or last.minute != minute
-        packed = packing.pack_iteration(iteration, whole=kept)
-        for said, error in packed.lost.items():
-            if said not in self._unstorable:
-                self._unstorable.add(said)
-                LOG.error("history: %s", self._history.sentence(said), exc_info=error)
-                self._insert_event(connection, Event(iteration.wall_s, "error", said))
-        if packed.seen is None:
-            return
-        if last is None or _outdated(last, queued.inventory[0], packed):
-            base = _insert_base(connection, queued.inventory[0], packed)
-            last = self._last[iteration.domain] = _Last(number, minute, base)
-        last.number, last.since_base = number, last.since_base + 1
-        last.minute = minute if kept else last.minute
-        row = connection.execute(
-            "INSERT INTO iteration (wall_s, domain, number, inventory_id, settings_id, base_id,"
-            " eventful, kept, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                iteration.wall_s,
-                iteration.domain,
-                number,
-                self._inventory_id(connection, queued.inventory),
-                self._settings_id(connection, queued.settings, iteration.wall_s),
-                last.base.row,
-                iteration.eventful,
-                kept,
-                records.squeeze(packed.seen, last.base.seen),
-            ),
-        ).lastrowid
-        if packed.state is not None:
-            connection.execute(
-                "INSERT OR REPLACE INTO state (id, body) VALUES (?, ?)",
-                (row, records.squeeze(packed.state, last.base.state)),
-            )
-
-    def _inventory_id(self, connection: sqlite3.Connection, numbered: tuple[int, Inventory]) -> int:
-        """Return the row of an inventory; insert a row unless it is the last inserted inventory."""
-        number, inventory = numbered
-        if self._inventory_row is None or self._inventory_row.number != number:
-            row = connection.execute(
-                "INSERT INTO inventory (wall_s, body) VALUES (?, ?)",
-                (inventory.wall_s, records.pack(records.unstructure(inventory))),
-            ).lastrowid
-            assert row is not None
-            self._inventory_row = _Stored(number, row, inventory)
-        return self._inventory_row.row
-
-    def _recount(self, connection: sqlite3.Connection, latest: tuple[int, Inventory]) -> None:
-        """Update the newest inventory in the file, unless the file has a newer inventory."""
-        if self._inventory_row is not None and self._inventory_row.number > latest[0]:
-            return
-        row, inventory = self._inventory_id(connection, latest), latest[1]
-        stored = self._inventory_row
-        if stored is not None and stored.inventory is not inventory:
-            connection.execute(
-                "UPDATE inventory SET body = ? WHERE id = ?",
-                (records.pack(records.unstructure(inventory)), row),
-            )
-            self._inventory_row = dataclasses.replace(stored, inventory=inventory)
-
-    def _settings_id(
-        self, connection: sqlite3.Connection, settings: SettingsInForce | None, wall_s: float
-    ) -> int | None:
-        """Return the row of the settings; insert a row if they changed."""
-        if settings is None:
-            return None
-        if self._settings_row is None or self._settings_row[0] != settings:
-            row = connection.execute(
-                "INSERT INTO settings (wall_s, body) VALUES (?, ?)",
-                (wall_s, records.pack(records.unstructure(settings))),
-            ).lastrowid
-            assert row is not None
-            self._settings_row = (settings, row)
-        return self._settings_row[1]
-
-    @staticmethod
-    def _insert_event(connection: sqlite3.Connection, event: Event) -> None:
-        connection.execute(
-            "INSERT INTO event (wall_s, severity, text) VALUES (?, ?, ?)",
-            (event.wall_s, event.severity, records.text(records.unstructure(event.message))),
-        )
-
     def _beat(self, connection: sqlite3.Connection, status: Status | None) -> float:
         """Record that the agent lives, and its status; return the time of the record.
 
@@ -532,25 +390,3 @@ class _Writer:
             return self._beat_s
         connection.execute("UPDATE beat SET written_s = ?", (now_s,))
         return now_s
-
-
-def _outdated(last: _Last, inventory: int, packed: packing.Packed) -> bool:
-    """Tell whether a cache domain's iterations should get a newer dictionary."""
-    if packed.state is None:  # only an iteration with its state can be the dictionary
-        return False
-    changed = last.base.inventory != inventory
-    return last.since_base >= (BASE_LEAST if changed else BASE_EVERY)
-
-
-def _insert_base(
-    connection: sqlite3.Connection, inventory: int, packed: packing.Packed
-) -> _Dictionary:
-    """Store an iteration's text as dictionary for itself and the next iterations."""
-    assert packed.seen is not None
-    state = packed.state or b""
-    row = connection.execute(
-        "INSERT INTO base (seen, state) VALUES (?, ?)",
-        (records.squeeze(packed.seen), records.squeeze(state)),
-    ).lastrowid
-    assert row is not None
-    return _Dictionary(row, inventory, packed.seen, state)
