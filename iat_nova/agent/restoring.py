@@ -17,7 +17,7 @@ from iat_nova.agent import state_pointer
 from iat_nova.agent.hand_over import HandOverFiles, recover
 from iat_nova.conf import WRITER_LOCK, Settings
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cat import pqos
+from iat_nova.hardware.cat import pqos_saved
 from iat_nova.hardware.enforcement.snapshot import (
     HostTaken,
     Restored,
@@ -62,7 +62,7 @@ def groups_of_libpqos(keeper: Snapshot, host: probe.Host) -> tuple[str, ...]:
     Raises `HardwareError`.
     """
     saved = keeper.saved("pqos-os")
-    return pqos.groups_made(host.fs, saved, keeper.account) if saved else ()
+    return pqos_saved.groups_made(host.fs, saved, keeper.account) if saved else ()
 
 
 def writer(host: probe.Host) -> int | None:

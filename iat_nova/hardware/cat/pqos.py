@@ -9,56 +9,24 @@ COS2 and so on, and needs all classes. If resctrl is available, `resctrl` is the
 from __future__ import annotations
 
 import dataclasses
-import functools
 import os
-import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.cat import limits
+from iat_nova.hardware.cat import limits, pqos_saved
 from iat_nova.hardware.cat.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.cat.pqos_lib import Core, Interface, Pqos
 from iat_nova.hardware.cat.resctrl import Inspection, Resctrl
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
-from iat_nova.hardware.kernel.rollback import Reach, Step, put_all_back, undoing
+from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
 from iat_nova.hardware.kernel.shape import (
-    INDEX,
-    NUMBER,
-    VALUE,
     Shape,
-    listing,
-    mapping,
-    record,
-    text,
-    whole,
 )
 from iat_nova.hardware.kernel.topology import Cache, Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
-
-_COS_GROUP = re.compile(r"COS\d+")
-_GROUPS = record(
-    {"groups": listing(text(r"[^/]{1,255}", "a group's name")), "resctrl": Resctrl.shape}
-)
-_REGISTERS = record(
-    {"masks": mapping(NUMBER, mapping(NUMBER, VALUE)), "classes": mapping(NUMBER, INDEX)},
-    {"partial": whole(1, 1), "bandwidth": mapping(NUMBER, mapping(NUMBER, INDEX))},
-)
-
-
-def groups_made(fs: ResctrlFs, saved: Mapping[str, Any], account: int) -> tuple[str, ...]:
-    """Return libpqos's groups that are missing in `saved`: groups that were made for our agent.
-
-    `account`: the user ID of the account that decides on the snapshot. An account other than root
-    may forge `saved`, so only groups that belong to the account count then.
-    """
-    names = (name for name in fs.groups() if _COS_GROUP.fullmatch(name))
-    return tuple(
-        name for name in names if name not in saved["groups"] and account in (0, fs.owner(name))
-    )
 
 
 class PqosAllocator:
@@ -181,7 +149,7 @@ class PqosAllocator:
     def _give_groups(self) -> None:
         """Give libpqos's groups, as root, to the account that decides on the snapshot.
 
-        A restore removes no other groups; see `groups_made`.
+        A restore removes no other groups; see `pqos_saved.groups_made`.
         """
         account = self._account()
         if os.geteuid() == 0 and account != 0:
@@ -409,32 +377,14 @@ class PqosAllocator:
     @property
     def shape(self) -> Shape:
         """The schema that saved settings must satisfy before use; see `rollback.Restorable`."""
-        return _GROUPS if self._interface is Interface.OS else _REGISTERS
+        return pqos_saved.GROUPS if self._interface is Interface.OS else pqos_saved.REGISTERS
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
         if self._interface is Interface.OS:
             return {"groups": list(self._fs.groups()), "resctrl": self._resctrl.save()}
         self._renew_library()
-        library = self._library()
-        ids = sorted({core.l3cat_id for core in library.cores})
-        mbas = sorted(
-            {core.mba_id for core in library.cores} if library.capability.bandwidth else ()
-        )
-        return {
-            "bandwidth": {
-                str(number): {str(n): limit for n, limit in library.bandwidth(number).items()}
-                for number in mbas
-            },
-            "masks": {
-                str(number): {str(n): mask for n, mask in library.masks(number).items()}
-                for number in ids
-            },
-            "classes": {
-                str(core.cpu): 0 if core.cpu in self._written else library.class_of(core.cpu)
-                for core in library.cores
-            },
-        }
+        return pqos_saved.save(self._library(), self._written)
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the settings: offline CPUs and sockets keep their registers, but out of reach.
@@ -444,27 +394,7 @@ class PqosAllocator:
         if self._interface is Interface.OS:
             return Reach(saved)
         self._renew_library()
-        cores = self._library().cores
-        there = {
-            "masks": {str(core.l3cat_id) for core in cores},
-            "bandwidth": {str(core.mba_id) for core in cores},
-            "classes": {str(core.cpu) for core in cores},
-        }
-        now, later = dict(saved), {}
-        for key, names in there.items():
-            had = saved.get(key, {})  # releases without bandwidth limits saved none
-            now[key] = {n: one for n, one in had.items() if n in names}
-            later[key] = {n: one for n, one in had.items() if n not in names}
-        if not any(later.values()):
-            return Reach(now)
-        places = [message("class-masks-offline", cache=n) for n in later["masks"]]
-        places += [message("class-limits-offline", cache=n) for n in later["bandwidth"]]
-        if later["classes"]:
-            cpus = format_cpus(map(int, later["classes"]))
-            places.append(message("classes-of-cpus-offline", cpus=cpus))
-        return Reach(
-            now if any(now[key] for key in there) else None, later | {"partial": 1}, tuple(places)
-        )
+        return pqos_saved.reachable(self._library(), saved)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore classes, masks and limits; return messages. May be repeated."""
@@ -479,59 +409,15 @@ class PqosAllocator:
                 memory.clear()
         if self._interface is Interface.OS:
             return self._restore_groups(saved)
-        return self._restore_registers(saved)
-
-    def _restore_registers(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         self._renew_library()
-        library = self._library()
-        found = {int(cpu): number for cpu, number in saved["classes"].items()}
-        if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
-            found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
-        steps: list[Callable[[], Message | None]] = [
-            functools.partial(self._put_back_class, cpu, number) for cpu, number in found.items()
-        ]
-        steps += [
-            functools.partial(self._put_back_masks, int(number), masks)
-            for number, masks in saved["masks"].items()
-        ]
-        steps += [
-            functools.partial(self._put_back_bandwidth, int(number), found_there)
-            for number, found_there in saved.get("bandwidth", {}).items()
-        ]
-        return put_all_back(steps, lambda step: step())
-
-    def _put_back_class(self, cpu: int, number: int) -> Message | None:
-        if self._library().class_of(cpu) == number:
-            return None
-        self._library().set_class(cpu, number)
-        return message("cpu-class-restored", cpu=cpu, number=number)
-
-    def _put_back_masks(self, l3cat: int, found: Mapping[str, int]) -> Message | None:
-        now = self._library().masks(l3cat)
-        masks = {int(n): mask for n, mask in found.items() if now.get(int(n)) != mask}
-        if not masks:
-            return None
-        self._library().set_masks(l3cat, masks)
-        each = tuple(message("pqos-class-mask", number=n, mask=mask) for n, mask in masks.items())
-        return message("class-masks-restored", domain=l3cat, masks=each)
-
-    def _put_back_bandwidth(self, mba: int, found: Mapping[str, int]) -> Message | None:
-        now = self._library().bandwidth(mba)
-        changed = {int(n): limit for n, limit in found.items() if now.get(int(n)) != limit}
-        if not changed:
-            return None
-        self._library().set_bandwidth(mba, changed)
-        each = tuple(
-            message("pqos-class-limit", number=n, limit=limit) for n, limit in changed.items()
-        )
-        return message("class-limits-restored", domain=mba, limits=each)
+        return pqos_saved.restore(self._library(), saved)
 
     def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         self.close()
         self._made = frozenset()
         if not (self._fs.root / "schemata").exists():
             return ()
-        made = groups_made(self._fs, saved, self._account())
+        made = pqos_saved.groups_made(self._fs, saved, self._account())
         return self._resctrl.restore(saved["resctrl"], made)
 
     def close(self) -> None:
