@@ -294,7 +294,7 @@ WRITER = """
     clock = stories.SetClock()
     history = History(sys.argv[1], max_age_s=1e6, max_bytes=1 << 23, clock=clock)
     stories.tell(history, clock=clock)
-    assert history.flush(), history.problem
+    assert history.flush(60.0), history.problem
     if sys.argv[2] == "die":
         os.kill(os.getpid(), signal.SIGKILL)
     history.close()

@@ -57,7 +57,7 @@ class JournalTest(unittest.TestCase):
         self.journal = Journal(self.history, STATUS, self.clock, LogLanguage())
 
     def read(self, question):
-        self.assertTrue(self.history.flush())
+        self.assertTrue(self.history.flush(60.0))
         with HistoryReader(self.path) as reader:
             return question(reader)
 

@@ -63,7 +63,7 @@ class CliCase(unittest.TestCase):
             self.folder / "history.sqlite", max_age_s=1e9, max_bytes=8 << 20, clock=clock
         )
         stories.tell(history, clock=clock, agent=agent, **changes)
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         history.close()
 
     def run_it(self, *arguments):
@@ -782,7 +782,7 @@ class TestMisfortune(CliCase):
         history = History(
             self.folder / "history.sqlite", max_age_s=1e9, max_bytes=1, clock=stories.SetClock()
         )
-        self.assertTrue(history.flush())
+        self.assertTrue(history.flush(60.0))
         history.close()
         for arguments in self.READERS:
             self.assertIn(self.run_it(*arguments)[0], (1, 3), arguments)

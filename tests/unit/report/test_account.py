@@ -112,7 +112,7 @@ class TestAccount(unittest.TestCase):
                 decision = dataclasses.replace(iteration.decision, layout=layout)
                 iteration = dataclasses.replace(iteration, decision=decision)
             history.record(iteration)
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         history.close()
         with contextlib.closing(HistoryReader(folder / "history.sqlite")) as reader:
             latest = reader.latest_inventory()

@@ -52,7 +52,7 @@ class MomentCase(unittest.TestCase):
 
     def at(self, second: float, agent: AgentNow = ALIVE, *, exact: bool = False) -> Moment:
         """Return the moment so many seconds after the begin."""
-        self.assertTrue(self.history.flush(), self.history.problem)
+        self.assertTrue(self.history.flush(60.0), self.history.problem)
         with HistoryReader(self.path) as reader:
             found = moments.at(reader, NIGHT + second, None, agent, exact=exact)
         assert found is not None

@@ -54,7 +54,7 @@ class StoryCase(unittest.TestCase):
         clock = stories.SetClock(at_s or time.time() - 12)
         history = History(self.path, max_age_s=1e9, max_bytes=8 << 20, clock=clock)
         stories.tell(history, clock=clock, **changes)
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         history.close()
 
     def reader(self):

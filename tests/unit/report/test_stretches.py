@@ -15,7 +15,7 @@ from tests.unit.report.test_moments import MomentCase
 class StretchTest(MomentCase):
     def page(self) -> str:
         """Return the report."""
-        self.assertTrue(self.history.flush(), self.history.problem)
+        self.assertTrue(self.history.flush(60.0), self.history.problem)
         with HistoryReader(self.path) as reader:
             return " ".join(report.write(reader).split())
 

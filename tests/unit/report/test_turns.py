@@ -24,7 +24,7 @@ class TurnsTest(MomentCase):
             step = dataclasses.replace(made.decision.steps[0], subject="stack")
             decision = dataclasses.replace(made.decision, domain=domain, steps=(step,), moved=())
             self.history.record(dataclasses.replace(made, domain=domain, decision=decision))
-        self.assertTrue(self.history.flush())
+        self.assertTrue(self.history.flush(60.0))
         with HistoryReader(self.path) as reader:
             turns = Turns(reader)
             names = [

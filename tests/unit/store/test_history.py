@@ -62,7 +62,7 @@ class TestWhatIsKept(HistoryCase):
         super().setUp()
         self.history = self.open()
         stories.tell(self.history, clock=self.clock)
-        self.assertTrue(self.history.flush(), self.history.problem)
+        self.assertTrue(self.history.flush(60.0), self.history.problem)
 
     def test_iterations_come_back_equal(self):
         """State, sample, decision, masks and timings are read back as they were, floats too."""
@@ -125,7 +125,7 @@ class TestWhatIsKept(HistoryCase):
             connection.execute("UPDATE beat SET written_s = 0")
         self.assertGreater(self.read().status().age_s, DEADLINE_S)
         self.history.status(stories.status())
-        self.assertTrue(self.history.flush())
+        self.assertTrue(self.history.flush(60.0))
         self.assertLess(self.read().status().age_s, DEADLINE_S)
 
     def test_settings_belong_to_iterations(self):
@@ -134,7 +134,7 @@ class TestWhatIsKept(HistoryCase):
         self.history.status(new)
         row = self.history.inventory(self.clock.wall(), stories.facts(), {})
         self.history.record(stories.quiet(13, self.clock.wall_s + 1, inventory_id=row))
-        self.assertTrue(self.history.flush())
+        self.assertTrue(self.history.flush(60.0))
         reader = self.read()
         self.assertEqual(old.settings, reader.settings(reader.numbered(12)))
         self.assertEqual(new.settings, reader.settings(reader.numbered(13)))
@@ -142,7 +142,7 @@ class TestWhatIsKept(HistoryCase):
     def test_events(self):
         """Events are kept with their severity, newest first."""
         self.history.event(stories.NIGHT + 99, "warning", verbatim("ovsdb-server does not answer"))
-        self.assertTrue(self.history.flush())
+        self.assertTrue(self.history.flush(60.0))
         newest, *_, oldest = self.read().events(10)
         self.assertEqual(
             Event(stories.NIGHT + 99, "warning", verbatim("ovsdb-server does not answer")), newest
@@ -151,7 +151,7 @@ class TestWhatIsKept(HistoryCase):
 
     def test_events_of_earlier_versions(self):
         """A sentence that was stored as text is read as a sentence; a damaged message is not."""
-        self.assertTrue(self.history.flush())
+        self.assertTrue(self.history.flush(60.0))
         with contextlib.closing(sqlite3.connect(self.path)) as connection, connection:
             connection.executemany(
                 "INSERT INTO event (wall_s, severity, text) VALUES (?, 'info', ?)",
@@ -163,7 +163,7 @@ class TestWhatIsKept(HistoryCase):
     def test_a_lone_surrogate_is_told_as_an_escape(self):
         """Half a character in a guest's name does not end the thread that writes."""
         self.history.event(stories.NIGHT, "warning", verbatim("guest \udc80"))
-        self.assertTrue(self.history.flush())
+        self.assertTrue(self.history.flush(60.0))
         self.assertEqual("guest \\udc80", LogLanguage().sentence(self.read().events(1)[0].message))
 
     def test_counts_of_no_picture_are_refused(self):
@@ -228,7 +228,7 @@ class TestWhatIsKept(HistoryCase):
         with self.assertLogs("iat_nova", "ERROR"):
             for state in (object(), object(), Raising()):
                 self.history.record(dataclasses.replace(good, state=state))
-            self.assertTrue(self.history.flush())
+            self.assertTrue(self.history.flush(60.0))
         self.assertEqual("state-not-recorded", self.read().events(1)[0].message.code)
         found = self.read().newer(0, 0, 3)
         self.assertEqual([good.decision] * 3, [one.iteration.decision for one in found])
@@ -243,7 +243,7 @@ class TestWhatIsKept(HistoryCase):
         with self.assertLogs("iat_nova", "ERROR"):
             self.history.record(dataclasses.replace(good, decision=odd))
             self.history.record(good)
-            self.assertTrue(self.history.flush())
+            self.assertTrue(self.history.flush(60.0))
         self.assertEqual("decision-not-recorded", self.read().events(1)[0].message.code)
         self.assertEqual(good.decision, self.read().latest(0).iteration.decision)
 
@@ -288,8 +288,8 @@ class TestBounds(HistoryCase):
             self.clock.wall_s += step_s
             history.record(stories.quiet(number, self.clock.wall_s, inventory_id=row))
             if number % 200 == 199:
-                self.assertTrue(history.flush(), history.problem)
-        self.assertTrue(history.flush(), history.problem)
+                self.assertTrue(history.flush(60.0), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
 
     def test_age(self):
         """Iterations older than the bound go, with the inventories only they referred to."""
@@ -312,8 +312,8 @@ class TestBounds(HistoryCase):
             self.clock.wall_s = wall_s + number
             history.record(stories.quiet(number, self.clock.wall_s, inventory_id=row))
             if number % 64 == 63:
-                self.assertTrue(history.flush(), history.problem)
-        self.assertTrue(history.flush(), history.problem)
+                self.assertTrue(history.flush(60.0), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
 
     def test_a_step_of_the_clock_erases_nothing(self):
         """Minutes with a time of day far ahead, or far back, cost minutes of the oldest rows."""
@@ -358,7 +358,7 @@ class TestBounds(HistoryCase):
                 stories.facts(), warnings=(verbatim(os.urandom(4096).hex()), verbatim(str(number)))
             )
             self.row = history.inventory(self.clock.wall(), facts, {0: stories.inventory()})
-            self.assertTrue(history.flush(), history.problem)
+            self.assertTrue(history.flush(60.0), history.problem)
 
     def test_size_while_nothing_is_decided(self):
         """Pictures alone (paused, counters unread) are bounded too; the latest remains."""
@@ -375,7 +375,7 @@ class TestBounds(HistoryCase):
         for number in range(128):
             self.clock.wall_s += 1.0
             history.record(stories.quiet(number, self.clock.wall_s, inventory_id=self.row))
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         total, _ = self.read().count(0, 0, self.clock.wall_s)
         self.assertEqual(128, total)
 
@@ -388,7 +388,7 @@ class TestBounds(HistoryCase):
             history.recount(
                 float(number), stories.facts(), {"one": verbatim(f"{number} packets/s")}
             )
-            self.assertTrue(history.flush(), history.problem)
+            self.assertTrue(history.flush(60.0), history.problem)
         reader = self.read()
         first = reader.numbered(0).iteration
         self.assertEqual(self.row, first.inventory_id)
@@ -424,7 +424,7 @@ class TestBounds(HistoryCase):
                 seen()
                 for _ in range(before):
                     decided()
-                self.assertTrue(history.flush(), history.problem)
+                self.assertTrue(history.flush(60.0), history.problem)
             found = [one.wall_s for one in self.read().inventories()]
             self.assertEqual([self.clock.wall_s - ago for ago in range(4)], found)
             history.close()
@@ -441,7 +441,7 @@ class TestBounds(HistoryCase):
             history.record(stories.quiet(number, self.clock.wall_s + number, inventory_id=row))
         self.assertEqual(40, history.dropped)
         self.path.rmdir()
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         self.assertIsNone(history.problem)
         reader = self.read()
         kept = [one.iteration.decision.iteration for one in reader.between(0, stories.NIGHT * 2, 0)]
@@ -500,7 +500,7 @@ class TestMisfortune(HistoryCase):
         """Damage found in the middle of the work costs the file, never the loop."""
         history = self.open()
         stories.tell(history, clock=self.clock, seconds=200)
-        self.assertTrue(history.flush())
+        self.assertTrue(history.flush(60.0))
         history.close()
         size = self.path.stat().st_size
         with open(self.path, "r+b") as file:
@@ -554,7 +554,7 @@ class TestMisfortune(HistoryCase):
         self.assertIn("a program has kept a transaction open; end it", history.problem)
         self.assertLess(log.stat().st_size, 512 << 10)
         reader.execute("COMMIT")
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         self.assertIsNone(history.problem)
 
     def test_locked(self):
@@ -573,7 +573,7 @@ class TestMisfortune(HistoryCase):
         self.wait_for(lambda: history.problem)
         self.assertIn("lock", history.problem)
         other.execute("ROLLBACK")
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         self.assertEqual(2, self.read().latest(0).iteration.decision.iteration)
         self.assertEqual(1.0, self.read().latest_inventory().wall_s)
 
@@ -581,11 +581,11 @@ class TestMisfortune(HistoryCase):
         """A file removed by another hand is made anew, with what later rows refer to."""
         history = self.open()
         stories.tell(history, clock=self.clock)
-        self.assertTrue(history.flush())
+        self.assertTrue(history.flush(60.0))
         for file in self.folder.iterdir():
             file.unlink()
         history.record(stories.quiet(13, self.clock.wall_s + 1))
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         reader = self.read()
         recorded = reader.latest(0)
         self.assertEqual(13, recorded.iteration.decision.iteration)
@@ -623,7 +623,7 @@ class TestDamage(HistoryCase):
         super().setUp()
         history = self.open()
         stories.tell(history, clock=self.clock, seconds=200)
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         history.close()
 
     def change(self, statement, *values):
@@ -720,5 +720,5 @@ class TestOtherProcesses(HistoryCase):
         history = self.open()
         row = history.inventory(self.clock.wall(), stories.facts(), {})
         history.record(stories.quiet(13, self.clock.wall_s, inventory_id=row))
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         self.assertEqual(13, self.read().latest(0).iteration.decision.iteration)

@@ -49,8 +49,8 @@ class Story(HistoryCase):
             )
             state, layout, follows = after, decision.layout, True
             if second % 200 == 0:
-                self.assertTrue(history.flush(), history.problem)
-        self.assertTrue(history.flush(), history.problem)
+                self.assertTrue(history.flush(60.0), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         return controller
 
     def trimmed(self, seconds, bursts=(), whole_s=300.0, **changes):
@@ -220,7 +220,7 @@ class TestReplay(Story):
         for number in (1, 2, 4, 5):
             told = stories.quiet(number, self.clock.wall_s + number, inventory_id=row)
             history.record(dataclasses.replace(told, follows=True))
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         found = self.read().newer(0, 0, 9)
         self.assertEqual([False, True, False, True], [one.iteration.follows for one in found])
 
@@ -235,7 +235,7 @@ class TestPace(HistoryCase):
         history = self.open()
         row = history.inventory(self.clock.wall(), stories.facts(), {0: stories.inventory()})
         history.status(stories.status())
-        self.assertTrue(history.flush())
+        self.assertTrue(history.flush(60.0))
 
         def told(number, make):
             self.clock.wall_s += 1.0
@@ -256,7 +256,7 @@ class TestPace(HistoryCase):
             rates = {one: Rates(2e9 + number, 2e9 - number, 1e7, 1e6) for one in ("stack", "a")}
             sample = dataclasses.replace(told.sample, tenants=rates)
             history.record(dataclasses.replace(told, sample=sample, follows=True))
-        self.assertTrue(history.flush(), history.problem)
+        self.assertTrue(history.flush(60.0), history.problem)
         with contextlib.closing(sqlite3.connect(self.path)) as connection:
             (mean,) = connection.execute("SELECT avg(length(body)) FROM iteration").fetchone()
         self.assertLess(mean, 160)
@@ -272,7 +272,7 @@ class TestOlderSchema(HistoryCase):
         with self.assertLogs("iat_nova", "WARNING") as logged:
             history = self.open()
             stories.tell(history, clock=self.clock)
-            self.assertTrue(history.flush(), history.problem)
+            self.assertTrue(history.flush(60.0), history.problem)
         (aside,) = self.folder.glob(f"history.sqlite.schema-{SCHEMA - 1}-*[0-9]")
         said = message("history-older", path=str(aside))
         self.assertIn(said, [event.message for event in self.read().events(9)])
