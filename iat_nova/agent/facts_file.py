@@ -21,7 +21,7 @@ from iat_nova.policy.rendered import Rendered
 from iat_nova.store import records
 from iat_nova.store.records import RecordError
 
-ABOUT = "# What iat-nova found on a host: for `iat-nova policy check --facts` and its like.\n"
+ABOUT = "# iat-nova's facts of a host, for `iat-nova policy check --facts` elsewhere.\n"
 _MOST = 1 << 16  # cache domains of a host, classes of a domain
 _MOST_BYTES = 1 << 32  # per way
 _CPUS = frozenset(

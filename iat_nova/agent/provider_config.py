@@ -12,6 +12,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -73,7 +74,7 @@ class Offer:
 def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) -> str:
     """Return the text of provider.yaml. `node`: a compute node's UUID or name, or all nodes.
 
-    `reasons`: comments, one line each.
+    `reasons`: comments.
 
     Raises `ProviderConfigError` without any way to offer, unless withdrawn.
     """
@@ -98,8 +99,14 @@ def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) 
         reserved=total if offer.withdrawn else 0,
         max_unit=max(1, offer.max_unit),
         traits=offer.traits,
-        reasons=[" ".join(reason.splitlines()) for reason in reasons],
+        comments=[line for reason in reasons for line in _wrapped(reason)],
     )
+
+
+def _wrapped(comment: str) -> list[str]:
+    """Return a comment in lines that fit a terminal."""
+    text = " ".join(comment.splitlines())
+    return textwrap.wrap(text, 78, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def write(path: str | os.PathLike[str], text: str) -> None:

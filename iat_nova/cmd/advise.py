@@ -291,7 +291,7 @@ def _page(found: Advice, now: Estimate | None, choices: list[PoolChoice]) -> str
             "they are read."
         )
     if now is not None:
-        lines += emulated(now)
+        lines += [part for line in emulated(now) for part in escape.wrap(line, 80, 4)]
     if choices:
         lines += ["", "what would help:"]
     for choice in choices:

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import sys
 import time
 from collections.abc import Iterator
@@ -221,9 +222,11 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
             raise Failure(str(error), EXIT_USAGE) from error
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> Any:
-        """Print the list; in CSV without cells that a spreadsheet would compute."""
+        """Print the list: a table in the terminal's width, CSV without a spreadsheet's formulas."""
         if parsed_args.formatter == "csv":
             data = [tuple(map(escape.csv_cell, row)) for row in data]
+        if parsed_args.formatter == "table" and not parsed_args.max_width:
+            parsed_args.max_width = shutil.get_terminal_size().columns
         return super().produce_output(parsed_args, column_names, data)
 
     def cell(self, parsed_args: argparse.Namespace, value: object) -> object:

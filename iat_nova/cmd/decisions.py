@@ -7,7 +7,6 @@ import argparse
 import csv
 import json
 import math
-import shutil
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -76,8 +75,6 @@ examples:
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return one row per step."""
         columns = self._columns(parsed_args)
-        if parsed_args.formatter == "table" and not parsed_args.max_width:
-            parsed_args.max_width = shutil.get_terminal_size().columns
         if parsed_args.follow and parsed_args.formatter not in STREAMS:
             raise Failure(f"--follow writes {', '.join(STREAMS)}", EXIT_USAGE)
         with self.history(parsed_args) as reader:

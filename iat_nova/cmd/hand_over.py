@@ -65,7 +65,7 @@ examples:
 
         restoring.hand_over_files(settings).ask()
         self.app.stdout.write(
-            f"The agent's next end hands over; the host is restored in {settings.hand_over_s:g} s "
+            f"The agent's next end hands over.\nThe host is restored in {settings.hand_over_s:g} s "
             "where no agent has adopted it.\n"
         )
 

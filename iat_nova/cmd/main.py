@@ -11,9 +11,9 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from cliff import app, commandmanager
+from cliff import app, commandmanager, help
 
-from iat_nova.cmd import entry
+from iat_nova.cmd import entry, overview
 from iat_nova.cmd.base import EXIT_USAGE, Failure, add_state_options
 from iat_nova.common import plugins
 from iat_nova.report import log
@@ -74,6 +74,9 @@ def commands() -> dict[str, importlib.metadata.EntryPoint]:
     return {one.name.replace("_", " "): one for one in points}
 
 
+HELP = importlib.metadata.EntryPoint("help", "iat_nova.cmd.overview:Help", plugins.COMMANDS)
+
+
 class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
     """The commands by name, loaded on demand."""
 
@@ -108,6 +111,7 @@ class Application(app.App):  # type: ignore[misc]
         self._failure: Failure | None = None
         super().__init__(DESCRIPTION, _version(), _Commands(), deferred_help=True, **streams)
         del self.command_manager.commands["complete"]
+        self.command_manager.commands["help"] = HELP
 
     def build_option_parser(
         self, description: str, version: str, argparse_kwargs: dict[str, Any] | None = None
@@ -129,6 +133,12 @@ class Application(app.App):  # type: ignore[misc]
         for handler in logging.getLogger("").handlers:
             if type(handler) is logging.StreamHandler:
                 handler.setFormatter(_Format())
+
+    def print_help_if_requested(self) -> None:
+        """Show the commands if the options ask for help."""
+        if self.options.deferred_help:
+            overview.show(self)
+            raise help.HelpExit
 
     def interact(self) -> None:
         """Refuse: without a command there is nothing to do."""

@@ -11,7 +11,7 @@ import json
 import os
 import pathlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from iat_nova.agent import facts_file
 from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister
@@ -134,7 +134,23 @@ examples:
             for number, inventory in sorted(classified.domains.items())
             for tenant in inventory.tenants
         ]
-        return COLUMNS, [tuple(self.cell(parsed_args, value) for value in row) for row in rows]
+        cells = [tuple(self.cell(parsed_args, value) for value in row) for row in rows]
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            return _brief(cells, len(classified.domains))
+        return COLUMNS, cells
+
+
+def _brief(
+    rows: Sequence[tuple[object, ...]], domains: int
+) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    """Return headings and rows for people: I/O beside the priority, no column without content."""
+    found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
+    for row in found:
+        row["priority"] = f"{row['priority']}{' I/O' if row['io'] else ''}"
+    empty = {"io"} if domains > 1 else {"io", "domain"}
+    empty |= {name for name in COLUMNS if not any(row[name] not in (None, "") for row in found)}
+    headings = tuple(name for name in COLUMNS if name not in empty)
+    return headings, [tuple(row[name] for name in headings) for row in found]
 
 
 class PolicyShow(OfPolicy):

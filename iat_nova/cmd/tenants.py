@@ -23,6 +23,7 @@ class Tenants(Lister):
     """
 
     _below: tuple[str, ...] = ()  # lines below the table
+    _instead: tuple[str, ...] = ()  # lines instead of the table
 
     _as_owner = True
     _epilog = """
@@ -59,12 +60,20 @@ examples:
             for domain in seen.domains
             for values in _tenants(domain, apart=apart)
         ]
+        if table and parsed_args.long and not parsed_args.columns:
+            self._instead = tuple(_blocks(columns, rows, shutil.get_terminal_size().columns))
         return columns, rows
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Any, data: Any
     ) -> int | None:
-        """Write the list, and below the table warnings without room in the table."""
+        """Write the list, and below the table warnings without room in the table.
+
+        Many columns fit no terminal: people then get lines for each tenant.
+        """
+        if self._instead:
+            self.app.stdout.write("\n".join(self._instead) + "\n")
+            return self._status
         status: int | None = super().produce_output(parsed_args, column_names, data)
         for line in self._below:
             self.app.stdout.write(f"{line}\n")
@@ -78,6 +87,25 @@ examples:
         return tuple(self.cell(parsed_args, values[column]) for column in columns)
 
 
+def _blocks(
+    columns: Sequence[str], rows: Sequence[tuple[object, ...]], width: int
+) -> Iterator[str]:
+    """Yield a heading for each tenant, and a line for each of its columns with content."""
+    name, *others = columns
+    widest = max(map(len, others))
+    for number, row in enumerate(rows):
+        values = dict(zip(columns, row, strict=True))
+        yield from [""] * bool(number)
+        yield escape.middle(str(values[name]), width)
+        for column in others:
+            if (value := values[column]) not in ("", None):
+                text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
+                pieces = escape.wrap(text, width - widest - 4, _LINES)
+                for first, piece in zip((column, *[""] * _LINES), pieces, strict=False):
+                    yield f"  {first:{widest}}  {piece}"
+
+
+_LINES = 12  # of a tenant's warnings, at most
 _LEAST_NAME = 12  # columns of a name
 _EDGES = 3  # columns of a cell's edge: a line and two blanks
 

@@ -12,8 +12,8 @@ import unittest
 
 from iat_nova.experiments.sim import cache
 from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.scenario import shipped
 from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.sim.shipped import shipped
 from iat_nova.model import WayMask
 
 # So much of each scenario is simulated, evenly over its length, so that all its events happen.

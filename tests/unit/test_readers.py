@@ -30,7 +30,8 @@ from iat_nova.common import readers
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.conf import LOCK
 from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.scenario import SHIPPED, ScenarioError
+from iat_nova.experiments.sim.scenario import ScenarioError
+from iat_nova.experiments.sim.shipped import SHIPPED
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement import snapshot_file
 from iat_nova.hardware.kernel.shape import INDEX, mapping, text

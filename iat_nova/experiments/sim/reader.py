@@ -16,15 +16,8 @@ from iat_nova.common.readers import SCENARIO
 from iat_nova.experiments.sim import load_reader
 from iat_nova.experiments.sim.checked import Checked
 from iat_nova.experiments.sim.machine import CPUS_MAX, MACHINES, AdcaChoice, Machine, WriteTarget
-from iat_nova.experiments.sim.scenario import (
-    SHIPPED,
-    DiskSpec,
-    NicSpec,
-    Scenario,
-    ScenarioError,
-    Stay,
-    shipped,
-)
+from iat_nova.experiments.sim.scenario import DiskSpec, NicSpec, Scenario, ScenarioError, Stay
+from iat_nova.experiments.sim.shipped import SHIPPED, shipped
 from iat_nova.experiments.sim.workloads.profiles import PROFILES
 from iat_nova.model import (
     Attachment,

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import pathlib
 from collections.abc import Mapping
 
 from iat_nova.experiments.sim.machine import Machine, WriteTarget
@@ -24,8 +23,6 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-
-SHIPPED = pathlib.Path(__file__).parent / "scenarios"
 
 
 class ScenarioError(Exception):
@@ -224,8 +221,3 @@ class Scenario:
             "sampling": f"1 in {self.sampling} lines",
             "time_compression": f"{self.compression:g} of each second is simulated",
         }
-
-
-def shipped() -> tuple[str, ...]:
-    """Return the names of the scenarios that ship."""
-    return tuple(sorted(path.stem for path in SHIPPED.glob("*.yaml")))

@@ -147,7 +147,7 @@ class TestTenants(CliCase):
         self.assertRegex(below, "^be1: x{90}; ")
         self.assertNotIn("\x1b", out)
         self.assertEqual("", err)
-        self.assertIn("| warnings", self.run_it("tenants", "--long")[1])
+        self.assertIn("\n  warnings ", self.run_it("tenants", "--long")[1])
         self.assertEqual(7, self.run_it("tenants", "-c", "devices")[1].count("\n"))
         self.assertIn("x" * 90, self.run_it("tenants", "-f", "csv")[1])
 

@@ -116,3 +116,25 @@ class Words(unittest.TestCase):
             "libvirt.so.0: no such file\n",
             done.stderr,
         )
+
+
+class Loaded(unittest.TestCase):
+    def test_only_what_is_needed(self):
+        """A list or a help loads neither the emulated server's packages nor other commands."""
+        slow = {"cattrs", "jsonschema", "libvirt", "matplotlib", "numba", "numpy", "ovsdbapp"}
+        for words, needed in (
+            (("--help",), {"cattrs"}),
+            (("simulate", "list"), {"cattrs"}),
+            (("status", "--help"), {"cattrs"}),
+        ):
+            code = (
+                "import sys\nfrom iat_nova.cmd.main import main\n"
+                f"try: main({list(words)!r})\nexcept SystemExit: pass\n"
+                "print(*sys.modules, file=sys.stderr)"
+            )
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=True
+            )
+            with self.subTest(words=words):
+                self.assertEqual(set(), slow & set(done.stderr.split()) - needed)
+                self.assertNotIn("iat_nova.report.html", done.stderr.split())

@@ -5,6 +5,7 @@ A folder full of traps lies at the default place; an audit hook sees each file t
 """
 
 import contextlib
+import dataclasses
 import io
 import os
 import pathlib
@@ -12,11 +13,12 @@ import sys
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import state_pointer
+from iat_nova.agent import policy_file, state_pointer
 from iat_nova.checks import rights
 from iat_nova.cmd import main as program
 from iat_nova.common import config_files
 from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile
+from iat_nova.report import escape
 from tests.unit import stories
 from tests.unit.cmd.test_cli import CliCase
 from tests.unit.hardware.enforcement.test_restore import MachineCase
@@ -196,3 +198,77 @@ class StateDir(MachineCase):
                         self.assertTrue(opened.of(NAMED) or NAMED in str(self.asked), said)
                     if command == "restore":
                         self.assertEqual(0x600, self.msr.get(0, 0xC8B))
+
+
+class Terminal(io.StringIO):
+    """Text for a terminal."""
+
+    def isatty(self):
+        return True
+
+
+class Width(StateDir):
+    """80 columns hold the tables and pages of every command, whatever the guests are called."""
+
+    DATA = {"policy schema", "report"}  # for programs
+    MORE = (
+        ("tenants", "--long"),
+        ("tenants", "-c", "name", "-c", "devices", "-c", "warnings"),
+        ("decisions", "--kind", "refuse"),
+        ("explain", "-v"),
+        ("explain", GUEST),
+        ("explain", "#6"),
+        ("advise", "--no-estimate"),
+        ("policy", "diff", str(TESTS.with_name("policy.yaml"))),
+        ("policy", "test", str(TESTS)),
+        ("policy", "show", "--running"),
+        ("provider-config",),
+        ("--help",),
+        ("help",),
+    )
+
+    test_every_command_is_here = test_only_the_folder_that_is_named = None
+
+    def test_width(self):
+        """Of a recorded history; a command or path to copy stays in one piece."""
+        running = dataclasses.replace(
+            stories.status(stopped=True),
+            policy=policy_file.load(None, stories.facts().host).effective,
+        )
+        commands = {**ARGUMENTS, **STATELESS}
+        walked = [
+            (*command.split(), *(one.format(out=self.folder / "out.yaml") for one in given))
+            for command, given in commands.items()
+            if command not in self.DATA
+        ]
+        host, long = self.folder, "production-database-replica-eu-central-1-of-customer-4711"
+        for name in ("be1", long, "\u6570\u636e\u5e93" * 20):
+            self.folder = self.named
+            self.tell(agent=running, be_name=name)
+            self.folder = host
+            for words in (*walked, *self.MORE):
+                with self.subTest(words=words, name=name):
+                    self.prepare()
+                    out, err = Terminal(), io.StringIO()
+                    if "help" in words[0]:
+                        out = io.StringIO()  # on a terminal, a pager is started
+                    columns = {
+                        "COLUMNS": "80",
+                        "NO_COLOR": "1",
+                        conf.STATE_DIR_VARIABLE: str(self.named),
+                    }
+                    with (
+                        mock.patch.dict(os.environ, columns),
+                        contextlib.redirect_stdout(out),
+                        contextlib.redirect_stderr(err),
+                        contextlib.suppress(SystemExit),
+                    ):
+                        program.main(list(words))
+                    lines = [one for one in out.getvalue().splitlines() if self.breakable(one)]
+                    told = f"{name}: "  # a warning of this guest, in one piece
+                    wide = [x for x in lines if escape.width(x) > 80 and not x.startswith(told)]
+                    self.assertEqual([], wide)
+
+    def breakable(self, line):
+        """Tell whether a line may be broken: a path of this test or a command may not."""
+        return "-->" not in line and str(self.folder) not in line

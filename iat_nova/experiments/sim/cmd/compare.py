@@ -152,7 +152,8 @@ examples:
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         try:
             from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles
-            from iat_nova.experiments.sim.scenario import ScenarioError, shipped  # noqa: PLC0415
+            from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
+            from iat_nova.experiments.sim.shipped import shipped  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
                 f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"

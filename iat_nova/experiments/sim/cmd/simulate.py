@@ -28,8 +28,6 @@ class SimulateList(Lister):
     """Show the shipped scenarios for simulate run and simulate compare.
 
     All formats except the table include machine and file.
-
-    Needs the extra iat-nova[sim].
     """
 
     _epilog = """
@@ -42,24 +40,11 @@ examples:
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
         """Return one row per scenario."""
-        try:
-            from iat_nova.experiments.sim.reader import load_scenario  # noqa: PLC0415
-            from iat_nova.experiments.sim.scenario import SHIPPED, shipped  # noqa: PLC0415
-        except ImportError as error:
-            raise Failure(
-                f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
-            ) from error
-        scenarios = [load_scenario(name) for name in shipped()]
+        from iat_nova.experiments.sim.shipped import heads  # noqa: PLC0415 - slow to load
+
         names = ("scenario", "title", "length_s", "machine", "file")
         rows = (
-            (
-                one.name,
-                one.title,
-                one.length_s,
-                one.machine.name,
-                str(SHIPPED / f"{one.name}.yaml"),
-            )
-            for one in scenarios
+            (one.scenario, one.title, one.length_s, one.machine, str(one.file)) for one in heads()
         )
         if parsed_args.formatter != "table" or parsed_args.columns:
             return names, rows

@@ -6,8 +6,9 @@ import tempfile
 import unittest
 
 from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.scenario import ScenarioError, shipped
+from iat_nova.experiments.sim.scenario import ScenarioError
 from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.sim.shipped import heads, shipped
 from iat_nova.model import AttachmentKind
 
 GOOD = """\
@@ -225,6 +226,15 @@ class TestShipped(unittest.TestCase):
         for name in shipped():
             with self.subTest(name):
                 self.assertEqual(0.0, EmulatedServer(load_scenario(name)).now())
+
+    def test_heads(self):
+        """The head of a file, read alone, is that of the scenario."""
+        for one in heads():
+            whole = load_scenario(one.scenario)
+            self.assertEqual(
+                (whole.title, whole.length_s, whole.machine.name),
+                (one.title, one.length_s, one.machine),
+            )
 
     def test_processors_of_guests_and_workloads_agree(self):
         """A workload runs on processors of one guest or of the switch."""

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova --help: all commands, a sentence each, without loading any.
+
+cliff loads every command for its list, which takes longer than most commands run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import re
+import shutil
+import textwrap
+from importlib.abc import InspectLoader
+from importlib.metadata import EntryPoint
+
+from autopage import argparse as pages
+from cliff import app, help
+
+INDENT = "  "
+WIDEST = 100  # columns; longer lines are hard to read
+
+
+class Help(help.HelpCommand):  # type: ignore[misc]
+    """Show the options and examples of a command, or list all commands."""
+
+    def take_action(self, parsed_args: argparse.Namespace) -> int:
+        """Write the help and return the exit status."""
+        if parsed_args.cmd:
+            status: int = super().take_action(parsed_args)
+            return status
+        show(self.app)
+        return 0
+
+
+def show(application: app.App) -> None:
+    """Write the options of the program and the list of commands; on a terminal, in a pager."""
+    pager = pages.help_pager(application.stdout)
+    pages.use_color_for_parser(application.parser, pager.to_terminal())
+    width = min(shutil.get_terminal_size().columns, WIDEST)
+    with pager as out:
+        application.parser.print_help(out)
+        out.write(f"\ncommands:\n{listing(dict(application.command_manager), width)}\n")
+
+
+def listing(commands: dict[str, EntryPoint], width: int) -> str:
+    """Return the commands with their sentences, in lines of at most `width` columns."""
+    longest = max(map(len, commands))
+    return "\n".join(
+        textwrap.fill(
+            f"{name:{longest}}{INDENT}{sentence(point)}",
+            width,
+            initial_indent=INDENT,
+            subsequent_indent=" " * (2 * len(INDENT) + longest),
+            break_on_hyphens=False,
+        )
+        for name, point in sorted(commands.items())
+    )
+
+
+def sentence(point: EntryPoint) -> str:
+    """Return the first sentence of a command's docstring, from its source where that is at hand."""
+    written = rf'^class {re.escape(point.attr)}\b[^:]*:\n +"""(.*?)(?:"""|\n)'
+    found = re.search(written, _source(point.module), re.MULTILINE)
+    if found is not None:
+        return found[1].rstrip(".")
+    described = point.load().__doc__ or ""
+    return described.strip().partition("\n")[0].rstrip(".")
+
+
+def _source(module: str) -> str:
+    """Return the source of a module that is not loaded; empty if its loader has none."""
+    spec = importlib.util.find_spec(module)
+    loader = None if spec is None else spec.loader
+    return (loader.get_source(module) or "") if isinstance(loader, InspectLoader) else ""
