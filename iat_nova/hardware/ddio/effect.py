@@ -5,16 +5,26 @@ The register of the DDIO ways accepts and returns any value, so reading back pro
 CPUs (Ice Lake was reported) hits and misses do not follow the register. Ways reserved for DDIO are
 then lost to all tenants.
 
-A growth of the DDIO ways is a trial when the growth should matter: many misses, some hits, steady
-traffic. (A load without hits streams; more ways may well not help.) The share of misses before the
-growth is compared with the mean over a dwell time after the last growth. A register that worked
-once is trusted from then on. An open question stays open. Pure: no clock, no I/O.
+A change of the DDIO ways is a trial when it should matter: many misses, some hits. The share of
+misses before the change is compared with the mean over a dwell time after the last step, if the
+traffic stayed the same within its own noise. A register that worked once is trusted from then on.
+
+One load proves no lack of effect, however often it is tried. A disk whose buffers exceed any share
+of the LLC always misses, a card whose buffers stay in L2 always hits, and together they have the
+same share of misses with any ways of a register that works. What shows that ways matter is a load
+that competes for them: under a heavier load fewer lines hit and more miss. An additional stream
+adds misses or hits and takes none away. So the verdict needs trials without effect under `LOADS`
+loads with different shares of misses, where each larger share has fewer hits and more misses than
+the smaller share before. The lines in use then outgrew the ways little by little, and at one of
+these loads more ways would have held more of them. Everything else leaves the question open, which
+changes nothing; ``iat-nova qualify`` answers it with buffers of a known size. Pure: no clock, no
+I/O.
 
 AMD does not count DDIO hits. LLC misses of the readers per inbound line then stand for the share:
-an evicted line costs its reader a miss. If both are counted, there is no verdict when the readers
-miss clearly less, even if the share stays. Reason: a card whose buffers are never in the LLC misses
-with any number of ways, and still more lines survive until they are read. Fewer misses of readers
-are no proof of an effect, since the ways of CPUs may have changed meanwhile.
+an evicted line costs its reader a miss. If both are counted, a trial does not count when the
+readers' misses clearly follow, even if the share stays. Reason: a card whose buffers are never in
+the LLC misses with any number of ways, and still more lines survive until they are read. Fewer
+misses of readers are no proof of an effect, since the ways of CPUs may have changed meanwhile.
 """
 
 from __future__ import annotations
@@ -26,37 +36,46 @@ from collections.abc import Collection, Sequence
 
 from iat_nova.model import Sample, WayMask
 
-DWELL_S = 10.0  # after the last growth, before a verdict
+DWELL_S = 10.0  # after the last step, before a judgement
 LEAST_SAMPLES = 5  # in the dwell time
-LEAST_WAYS = 2  # more than before; noise may hide the effect of one way of eleven
+LEAST_WAYS = 2  # more or fewer than before; noise may hide the effect of one way of eleven
 LEAST_HIT_SHARE = 0.10  # below, the load streams: more ways need not help
-STEADY = 0.25  # traffic may differ this much from the traffic before
-MOVED = 0.03  # a share of misses that fell by this much has followed; also the readers' share
+LEAST_MISS_SHARE = 0.10  # below, most misses may have other causes than few ways
+STEADY = 0.25  # traffic may never differ more from the traffic before
+SAME = 0.02  # the mean traffic may always differ as much
+SPREAD = 4.0  # standard deviations of the traffic that its mean may differ
+MOVED = 0.03  # a share of misses that moved by this much has followed; also the readers' share
 STILL = 0.02  # a smaller change is no effect; for a steady load the limit is lower
-NOISE = 0.005  # standard error above which nothing is reported
+NOISE = 0.005  # standard error above which nothing is concluded
 DEVIATIONS = 6.0  # standard deviations of few samples: a larger change is not the load's noise
+LOADS = 3  # without effect, for the verdict
+APART = 0.10  # least distance of their shares of misses
+COMPETING = 0.05  # least relative fall of hits, and rise of misses, from one to the next
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Ineffective:
-    """The verdict that a growth had no effect. Shares are misses per inbound line, 0 to 1.
+    """The verdict that changes had no effect.
 
-    `of_readers`: the shares are LLC misses of the readers per inbound line.
+    `ways_before`, `ways_after`: of the last change. `shares`: misses per inbound line, 0 to 1,
+    of the loads at which ways were changed. `of_readers`: the shares are LLC misses of the readers
+    per inbound line.
     """
 
     ways_before: int
     ways_after: int
-    share_before: float
-    share_after: float
+    shares: tuple[float, ...]
     of_readers: bool = False
 
     def __str__(self) -> str:
         """Return the sentence for the operator."""
         whose = "misses of who reads them" if self.of_readers else "misses"
+        shares = ", ".join(f"{one:.1%}" for one in self.shares)
         return (
-            f"changing the DDIO ways had no effect: from {self.ways_before} to {self.ways_after} "
-            f"ways, {whose} went from {self.share_before:.1%} to {self.share_after:.1%} of inbound "
-            "writes; original mask restored until the next start or reload of the policy"
+            f"changing the DDIO ways had no effect: {whose} stayed at {shares} of inbound writes "
+            f"under {len(self.shares)} loads, the last time from {self.ways_before} to "
+            f"{self.ways_after} ways; original mask restored until the next start or reload of the "
+            "policy"
         )
 
 
@@ -90,24 +109,46 @@ class _Seen:
         )
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Load:
+    """A load under which a change had no effect: means over the trial's dwell time."""
+
+    share: float
+    hits_per_s: float
+    misses_per_s: float
+
+    @classmethod
+    def of(cls, trial: _Trial) -> _Load:
+        """Return the load of a trial."""
+        traffic = statistics.fmean(one.traffic_per_s for one in trial.since)
+        misses = statistics.fmean(one.misses_per_s for one in trial.since)
+        return cls(misses / traffic, traffic - misses, misses)
+
+
 @dataclasses.dataclass(slots=True)
 class _Trial:
     ways: int  # before
+    grows: bool
     before: _Seen
-    since_s: float  # of the last growth
+    since_s: float  # of the last step
     since: list[_Seen]  # since then
+
+    def fall(self, before: float, after: float) -> float:
+        """Return how far a share fell, as more ways make it fall."""
+        return before - after if self.grows else after - before
 
 
 class DdioCheck:
     """Checks the DDIO register of one cache domain.
 
-    A growth with fewer than `misses_matter_per_s` misses before proves nothing.
+    A change with fewer than `misses_matter_per_s` misses before proves nothing.
     """
 
     def __init__(self, misses_matter_per_s: float) -> None:
         self._matter_per_s = misses_matter_per_s
         self._ways: int | None = None
         self._trial: _Trial | None = None
+        self._without: list[_Load] = []
         self._works = False
 
     def look(
@@ -124,58 +165,89 @@ class DdioCheck:
         if self._works or before is None or self._ways is None or now is None:
             self._trial = None
             return None
-        if self._trial is not None:
-            verdict = self._judge(self._trial, before, now)
-            if verdict is not None:
-                self._trial = None
-                of_readers = sample.ddio_misses_per_s is None
-                return dataclasses.replace(verdict, of_readers=of_readers)
-        if self._ways < before:
-            self._trial = None
-        elif self._ways > before:
-            self._grown(before, now)
-        return None
+        verdict = None if self._trial is None else self._judge(self._trial, before, now)
+        if self._ways != before:
+            self._change(before, now, self._ways > before)
+        if verdict is None:
+            return None
+        return dataclasses.replace(verdict, of_readers=sample.ddio_misses_per_s is None)
 
-    def _grown(self, before: int, now: _Seen) -> None:
-        if self._trial is not None:
+    def _change(self, before: int, now: _Seen, grows: bool) -> None:
+        """Begin a trial, or go on with a trial whose ways go on in the same direction."""
+        if self._trial is not None and self._trial.grows == grows:
             self._trial.since_s, self._trial.since = now.at_s, []
         elif now.misses_per_s >= self._matter_per_s and 1 - now.share >= LEAST_HIT_SHARE:
-            self._trial = _Trial(before, now, now.at_s, [])
+            self._trial = _Trial(before, grows, now, now.at_s, [])
+        else:
+            self._trial = None
 
     def _judge(self, trial: _Trial, ways: int, now: _Seen) -> Ineffective | None:
-        """Return the verdict of a trial, or None. A trial may also end without a verdict."""
+        """Judge a trial at the end of its dwell time; end it without a verdict at another load."""
         if abs(now.traffic_per_s / trial.before.traffic_per_s - 1) > STEADY:
-            self._trial = None  # another load: nothing can be compared
+            self._trial = None
             return None
         trial.since.append(now)
         if now.at_s - trial.since_s < DWELL_S or len(trial.since) < LEAST_SAMPLES:
             return None
+        self._trial = None
         shares = [one.share for one in trial.since]
-        share, after = trial.before.share, statistics.fmean(shares)
-        if _standard_error(shares) > NOISE:
+        if not _same_load(trial) or _standard_error(shares) > NOISE:
             return None
-        if share - after >= MOVED:
-            self._works = True
-        elif (
-            abs(share - after) < _still(shares)
-            and ways - trial.ways >= LEAST_WAYS
-            and not _read_better(trial)
-        ):
-            return Ineffective(trial.ways, ways, share, after)
+        fall = trial.fall(trial.before.share, statistics.fmean(shares))
+        if abs(fall) >= _still(shares) or _readers_follow(trial):
+            self._without.clear()
+            self._works = fall >= max(MOVED, DEVIATIONS * statistics.stdev(shares))
+        elif trial.before.share >= LEAST_MISS_SHARE and abs(ways - trial.ways) >= LEAST_WAYS:
+            return self._had_no_effect(trial, ways)
         return None
 
+    def _had_no_effect(self, trial: _Trial, ways: int) -> Ineffective | None:
+        """Keep the load of a trial without effect; return a verdict if the loads compete."""
+        load = _Load.of(trial)
+        if all(abs(one.share - load.share) >= APART for one in self._without):
+            self._without.append(load)
+        if not _compete(self._without):
+            return None
+        return Ineffective(trial.ways, ways, tuple(one.share for one in self._without))
 
-def _read_better(trial: _Trial) -> bool:
-    """Tell whether the readers miss clearly less than before the trial."""
+
+def _same_load(trial: _Trial) -> bool:
+    """Tell whether the traffic is as before the trial, within its noise."""
+    traffic = [one.traffic_per_s for one in trial.since]
+    mean = statistics.fmean(traffic)
+    noise = max(SAME * mean, SPREAD * statistics.stdev(traffic))
+    return abs(trial.before.traffic_per_s - mean) <= noise
+
+
+def _compete(loads: Sequence[_Load]) -> bool:
+    """Tell whether `LOADS` of the loads lose hits and gain misses, one after the other."""
+    ordered = sorted(loads, key=lambda one: one.share)
+    chain: list[int] = []  # the longest chain that ends with each load
+    for number, one in enumerate(ordered):
+        earlier = [chain[at] for at in range(number) if _competes(ordered[at], one)]
+        chain.append(1 + max(earlier, default=0))
+    return max(chain, default=0) >= LOADS
+
+
+def _competes(less: _Load, more: _Load) -> bool:
+    """Tell whether lines that hit under one load miss under the other."""
+    return (
+        more.hits_per_s <= (1 - COMPETING) * less.hits_per_s
+        and more.misses_per_s >= (1 + COMPETING) * less.misses_per_s
+    )
+
+
+def _readers_follow(trial: _Trial) -> bool:
+    """Tell whether the readers' misses clearly follow the ways."""
     reads = [one.read for one in trial.since if one.read is not None]
     if trial.before.read is None or len(reads) < LEAST_SAMPLES:
         return False
-    fall = trial.before.read - statistics.fmean(reads)
+    fall = trial.fall(trial.before.read, statistics.fmean(reads))
     return fall >= max(MOVED, DEVIATIONS * statistics.stdev(reads))
 
 
 def _still(shares: Sequence[float]) -> float:
-    """Return the change of the mean share below which a growth had no effect.
+    """Return the change of the mean share below which a change had no effect.
 
     A register with a small effect has an effect: a change under a quiet load is not an accident.
     """

@@ -22,6 +22,8 @@ _MEASURED: Mapping[str, str] = {
     "DDIO already",
     "ddio-always-misses": "{measured:also}: nearly every line misses with few ways and with many",
     "ddio-changes-nothing": "{measured:also}: the ways change nothing",
+    "ddio-buffers-unknown": "{measured:also}: devices write to buffers of other programs, which "
+    "may exceed what {many} ways hold",
     "ddio-noise": "{measured:also}: noise explains the difference",
     # slices
     "slice-farthest": "of {slices} slices number {slice} is farthest from the mean: "
@@ -53,7 +55,7 @@ _MEANINGS: Mapping[str, str] = {
     "ddio-follows": "DDIO's ways follow: the agent can give I/O room, and take it.",
     "ddio-not-resizable": "The agent cannot resize DDIO here.",
     "ddio-without-effect": "The agent would set ways aside that do nothing for I/O. The agent "
-    "finds out by itself, restores these ways and leaves DDIO alone.",
+    "finds out by itself only under loads that compete for these ways.",
     "ddio-undecided": "Whether DDIO follows its ways is not known yet.",
     "one-slice-stands": "One slice stands for all: [iat] cha_slices = 1 will do.",
     "one-slice-misleads": "Hits and misses counted on one slice would be off by that much.",
@@ -126,6 +128,8 @@ _REMEDIES: Mapping[str, str] = {
     "name-disk-or-send-traffic": "name a disk to read from (--disk), or send traffic to this host",
     "name-nvme-or-send-traffic": "name an NVMe disk to read from (--disk /dev/nvme0n1), or send "
     "traffic to this host",
+    "name-nvme-disk": "name an NVMe disk to read from (--disk /dev/nvme0n1): then buffers have a "
+    "known size",
     "name-faster-disk": "name a faster disk, or send traffic to this host and leave out --disk",
     "count-all-slices": "set [iat] cha_slices = 0, which counts all slices",
     "see-what-holds-cpus": "look for the cause of slow CPUs (SMIs, frozen or overcommitted CPUs)",

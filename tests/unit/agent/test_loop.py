@@ -995,9 +995,11 @@ class AgentTest(unittest.TestCase):
         alive = b"WATCHDOG=1"
         self.assertEqual([b"READY=1\nSTATUS=enforcing", alive, alive, alive, b"STOPPING=1"], told)
 
-    def test_a_knob_of_ddio_without_effect(self) -> None:
+    def test_ddio_ways_without_effect(self) -> None:
         """Shown in the status, told to the strategy, and the register is where it was found."""
-        ways = iter((2, 3, 4, 5, *[6] * 100))
+        loads = ((8e6, 2e6), (7.2e6, 4.8e6), (5.6e6, 8.4e6))  # fewer lines hit, and more miss
+        growing = (2, 2, 3, 4, 5, *[6] * 13)
+        ways = iter((*(one for _ in loads for one in growing), *[6] * 100))
         step = self.strategy.step
 
         def grow(state, inventory, sample):
@@ -1008,15 +1010,20 @@ class AgentTest(unittest.TestCase):
             return state, dataclasses.replace(decision, layout=layout)
 
         self.strategy.step = grow
-        self.counters.ddio_per_s = (6e6, 4e6)
+
+        def load(rates):
+            def set_rates() -> None:
+                self.counters.ddio_per_s = rates
+
+            return [set_rates, *[lambda: None] * (len(growing) - 1)]
 
         def look() -> None:
             self.seen = (self.resizable, self.ddio.read(0))
             self.degraded = self.agent.journal.latest.problems
             self.agent.reload_policy()
 
-        planned = [*[lambda: None] * 24, look]
-        self.run_for(27.0, *planned)
+        planned = [one for rates in loads for one in load(rates)]
+        self.run_for(len(planned) + 3.0, *planned, look)
         self.assertEqual((False, 0x600), self.seen)
         (problem,) = self.degraded
         told = (problem.message.code, problem.message.values["domain"])

@@ -80,6 +80,16 @@ class Ddio(unittest.TestCase):
             ("ddio-changes-nothing", "ddio-without-effect", "leave-ddio-alone"), codes(judged)
         )
 
+    def test_no_effect_on_buffers_of_other_programs(self):
+        """Their buffers may exceed what any number of ways holds: nothing is proven."""
+        judged = ddio.judge(stretches(0.5, 0.5, 0.505, 0.495, 0.5, 0.502, ours=False))
+        self.assertEqual(INCONCLUSIVE, judged.verdict, judged)
+        self.assertEqual(
+            ("ddio-buffers-unknown", "ddio-undecided", "name-nvme-disk"), codes(judged)
+        )
+        judged = ddio.judge(stretches(0.5, 0.05, 0.52, 0.04, 0.49, 0.06, ours=False))
+        self.assertEqual(PASS, judged.verdict, judged)
+
     def test_a_register_that_keeps_its_value(self):
         """What is read back is not what was asked for."""
         judged = ddio.judge(stretches(0.5, 0.5, 0.5, 0.5, 0.5, 0.5, reads=lambda asked: 2))
