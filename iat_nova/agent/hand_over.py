@@ -370,4 +370,5 @@ def _hardware(domain: CacheDomain) -> CacheDomain:
         ddio_counters=False,
         numa_nodes=(),
         dca_ports=(),
+        device_ports=(),
     )

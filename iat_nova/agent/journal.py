@@ -391,8 +391,8 @@ class Journal:
 
 
 def _masks(effective: Effective | None) -> dict[str, WayMask] | None:
-    """Return the effective masks by tenant, and DDIO's mask, as the history stores them."""
+    """Return the effective masks by tenant and port, and DDIO's, as the history stores them."""
     if effective is None:
         return None
     ddio = {} if effective.ddio is None else {DDIO: effective.ddio}
-    return {**effective.tenants, **ddio}
+    return {**effective.tenants, **effective.ports, **ddio}

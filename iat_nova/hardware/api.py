@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from iat_nova.model import CacheDomain, Message, WayMask, message
+from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 from iat_nova.model.message import as_message
 
 
@@ -195,6 +195,20 @@ class PortDca(Protocol):
 
         Raises `HardwareError`.
         """
+
+
+class PortWays(Protocol):
+    """Ports (`CacheDomain.device_ports`) whose devices may have ways of their own (I/O RDT)."""
+
+    def place(self, domain: int, groups: tuple[PortGroup, ...]) -> Mapping[str, WayMask]:
+        """Give these groups of ports their ways; return the masks by port, read back.
+
+        All other ports of the domain share the DDIO ways. Raises `HardwareError` with all changes
+        undone.
+        """
+
+    def placed(self, domain: int) -> Mapping[str, WayMask]:
+        """Read back the masks of the domain's ports that have ways of their own, by port."""
 
 
 class DdioWays(Protocol):

@@ -129,6 +129,14 @@ class Group:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PortGroup:
+    """Ports (`CacheDomain.device_ports`) that share a class of service, hence one mask."""
+
+    ports: tuple[str, ...]
+    mask: WayMask
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Layout:
     """Positions of the ways: one mask per group, and DDIO's mask.
 
@@ -136,7 +144,8 @@ class Layout:
     layout. `grouped`: tenants share partitions because ways or classes are scarce. `lent`: the
     host's class with its counted partition, while its mask in `groups` extends over ways guaranteed
     to no tenant. `lent` is None while no ways are lent. `dca_off`: the root ports
-    (`CacheDomain.dca_ports`) whose devices write to memory instead of into the LLC.
+    (`CacheDomain.dca_ports`) whose devices write to memory instead of into the LLC. `ports`: ports
+    with ways of their own; devices of all other ports write into the DDIO ways.
     """
 
     ddio: WayMask
@@ -145,6 +154,7 @@ class Layout:
     grouped: bool = False
     lent: Group | None = None
     dca_off: tuple[str, ...] = ()
+    ports: tuple[PortGroup, ...] = ()
 
     @property
     def counted(self) -> Layout:
@@ -155,9 +165,25 @@ class Layout:
         groups = sorted((*others, self.lent), key=lambda group: group.mask)
         return dataclasses.replace(self, groups=tuple(groups), lent=None)
 
-    def mask_of(self, tenant: str) -> WayMask | None:
-        """Return the mask of a tenant, None if the layout has no such tenant."""
-        return next((group.mask for group in self.groups if tenant in group.tenants), None)
+    def mask_of(self, subject: str) -> WayMask | None:
+        """Return the mask of a tenant or of a port with own ways; None for other subjects."""
+        for group in self.groups:
+            if subject in group.tenants:
+                return group.mask
+        return self.port_masks.get(subject)
+
+    @property
+    def port_masks(self) -> dict[str, WayMask]:
+        """The masks of the ports with ways of their own, by id."""
+        return {port: group.mask for group in self.ports for port in group.ports}
+
+    @property
+    def inbound(self) -> WayMask:
+        """The ways into which any device writes."""
+        mask = int(self.ddio)
+        for group in self.ports:
+            mask |= group.mask
+        return WayMask(mask)
 
     def bandwidth_of(self, tenant: str) -> int:
         """Return the memory bandwidth that a tenant may use, in percent; 100 without a limit."""
@@ -180,22 +206,36 @@ class Layout:
         return any(group.bandwidth != UNLIMITED for group in self.groups)
 
     def moved_since(self, before: Layout | None) -> tuple[str, ...]:
-        """Return the subjects with another mask than `before`: tenants, then DDIO (ways, ports)."""
+        """Return the subjects with another mask than `before`: tenants, ports, DDIO.
+
+        DDIO's place includes the root ports where it is off.
+        """
         if before is self:
             return ()
         was = {t: group.mask for group in before.groups for t in group.tenants} if before else {}
         moved = [t for group in self.groups for t in group.tenants if was.get(t) != group.mask]
+        moved += self.ports_moved_since(before)
         if before is None or (before.ddio, before.dca_off) != (self.ddio, self.dca_off):
             moved.append(DDIO)
         return tuple(moved)
 
+    def ports_moved_since(self, before: Layout | None) -> tuple[str, ...]:
+        """Return the ports whose devices write into other ways than `before`, DDIO's included."""
+        if not self.ports and (before is None or not before.ports):
+            return ()
+        had, have = before.port_masks if before is not None else {}, self.port_masks
+        ddio = before.ddio if before is not None else self.ddio
+        ports = dict.fromkeys((*have, *had))
+        return tuple(p for p in ports if have.get(p, self.ddio) != had.get(p, ddio))
+
     @property
     def overlaps_ddio(self) -> tuple[str, ...]:
-        """The tenants whose ways overlap the DDIO ways."""
+        """The tenants whose ways overlap the ways of devices."""
+        inbound = self.inbound if self.ports else self.ddio
         return tuple(
             tenant
             for group in self.groups
-            if group.mask.overlaps(self.ddio)
+            if group.mask.overlaps(inbound)
             for tenant in group.tenants
         )
 

@@ -194,6 +194,18 @@ class DcaPort:
     devices: tuple[str, ...]
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class DevicePort:
+    """Devices whose lines one class of service places, because they share a channel (I/O RDT).
+
+    `id`: PCI address of the first device. `devices`: PCI addresses, virtual functions and devices
+    below a bridge included.
+    """
+
+    id: str
+    devices: tuple[str, ...]
+
+
 EIGHTHS = 8
 """Units of AMD's limits of memory bandwidth in one GB/s."""
 
@@ -265,7 +277,8 @@ class CacheDomain:
     `ddio_found` is None when the mask cannot be read, and empty when devices may fill all ways
     (resctrl's io_alloc while disabled). `ddio_counters`: DDIO hits and misses are counted, and
     separately. `dca_ports`: the root ports on which the operator allows switching DDIO off.
-    `bandwidth`: limits of memory bandwidth, or None.
+    `bandwidth`: limits of memory bandwidth, or None. `device_ports`: the ports that may have ways
+    of their own; empty without I/O RDT.
     """
 
     id: int  # L3 id
@@ -283,6 +296,7 @@ class CacheDomain:
     numa_nodes: tuple[int, ...] = ()  # of its socket, whose devices write here; empty: unknown
     dca_ports: tuple[DcaPort, ...] = ()
     bandwidth: BandwidthControl | None = None
+    device_ports: tuple[DevicePort, ...] = ()
 
     def reserving(self, more: WayMask) -> WayMask:
         """Return the reserved ways after adding `more`.

@@ -111,6 +111,7 @@ class Tenant:
     warnings: tuple[Message, ...] = ()
     bandwidth_min: int = 100
     emulator_cpus: tuple[int, ...] = ()
+    ports: tuple[str, ...] = ()  # of `CacheDomain.device_ports`: through which its devices write
 
     @property
     def counted_cpus(self) -> tuple[int, ...]:
@@ -143,11 +144,19 @@ class DomainInventory:
     domain: CacheDomain
     tenants: tuple[Tenant, ...]
 
+    def behind(self, port: str) -> tuple[Tenant, ...]:
+        """Return the tenants whose devices write through a port of `CacheDomain.device_ports`.
+
+        Without any, the host's kernel has the port.
+        """
+        return tuple(tenant for tenant in self.tenants if port in tenant.ports)
+
     @property
     def names(self) -> dict[str, str]:
-        """Display names by id; equal names get the beginning of the UUID."""
+        """Display names of tenants and ports by id; equal names get the beginning of the UUID."""
         marks = self.marks
-        return {one.id: one.name + marks.get(one.id, "") for one in self.tenants}
+        ports = {one.id: f"port {one.id}" for one in self.domain.device_ports}
+        return ports | {one.id: one.name + marks.get(one.id, "") for one in self.tenants}
 
     @property
     def marks(self) -> dict[str, str]:

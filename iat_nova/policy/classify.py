@@ -30,6 +30,7 @@ from iat_nova.model.message import Value
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
+from iat_nova.policy import device_ports
 from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of, shared_devices
 from iat_nova.policy.problems import of_spec
 from iat_nova.policy.rules import Asked, ClassRule, Rules, WayBounds, model_of
@@ -240,6 +241,7 @@ def _stack(
         class_name=STACK,
         devices=tuple(p.dpdk_device or p.name for p in switch.ports if p.type == "dpdk"),
         warnings=(*switch.warnings, *owners.notes.get(STACK, ()), *problems),
+        ports=device_ports.of_switch(domain, switch),
     )
 
 
@@ -271,6 +273,7 @@ def _guest(
         devices=tuple(attachment.device for attachment in guest.attachments),
         warnings=(*verdict.warnings, *notes, *elsewhere, *problems),
         emulator_cpus=emulator,
+        ports=device_ports.of_guest(domain, guest.attachments),
     )
 
 
@@ -300,6 +303,7 @@ def _pool(
     priority = rules.pool_priority or highest
     ways, problems = _request(rules.pool_ways, domain, Wishes())
     models = {model_of(member.guest) for member in members}
+    attachments = [one for member in members for one in member.guest.attachments]
     order = (DeviceModel.SLICING, DeviceModel.AGGREGATION, DeviceModel.NONE)
     warnings = [*owners.notes.get(POOL, ()), *problems]
     for member in members:
@@ -333,9 +337,10 @@ def _pool(
         model=next(model for model in order if model in models),
         class_name=POOL,
         bandwidth_min=rules.pool_bandwidth_min,
-        devices=tuple(a.device for member in members for a in member.guest.attachments),
+        devices=tuple(one.device for one in attachments),
         members=tuple(member.guest.display_name for member in members),
         warnings=tuple(warnings),
+        ports=device_ports.of_guest(domain, attachments),
     )
 
 

@@ -200,13 +200,15 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
         if segment.tenants and letters >= 3:
             shown = terminal.cut(name, letters)
             names.append(_label(begin + 5, y + tall / 2 + 4, shown, "start", f"in-way {style}"))
-    ddio = span.layout.ddio
-    if ddio:
-        y = (ways - ddio.highest - 1) * WAY_HEIGHT
-        words = f"DDIO: {ddio.count} ways, {ddio}"
-        boxes.append(_box(begin, y, width, ddio.count * WAY_HEIGHT, "hatch", words))
-        if width > 44:
-            names.append(_label(begin + width - 6, y + 14, "DDIO", "end", "ddio-name"))
+    devices = [(span.layout.ddio, "DDIO", "DDIO")] if span.layout.ddio else []
+    for group in span.layout.ports:
+        devices.append((group.mask, waymap.ports(group, span.inventory), group.ports[0]))
+    for mask, whose, name in devices:
+        y = (ways - mask.highest - 1) * WAY_HEIGHT
+        words = f"{whose}: {mask.count} ways, {mask}"
+        boxes.append(_box(begin, y, width, mask.count * WAY_HEIGHT, "hatch", words))
+        if width > 11 * len(name):
+            names.append(_label(begin + width - 6, y + 14, name, "end", "ddio-name"))
     return boxes + names
 
 

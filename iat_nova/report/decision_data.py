@@ -45,6 +45,8 @@ def _plain_layout(layout: Layout) -> dict[str, Any]:
     plain["ddio"] = str(layout.ddio)
     for group, row in zip(layout.groups, plain["groups"], strict=True):
         row["mask"] = str(group.mask)
+    for one, row in zip(layout.ports, plain["ports"], strict=True):
+        row["mask"] = str(one.mask)
     if layout.lent is not None:
         plain["lent"]["mask"] = str(layout.lent.mask)
     return plain

@@ -14,7 +14,7 @@ import dataclasses
 import enum
 import re
 
-from iat_nova.model import DDIO, DomainInventory, Layout, Priority, WayMask
+from iat_nova.model import DDIO, DomainInventory, Layout, PortGroup, Priority, WayMask
 from iat_nova.report import escape
 
 LEAST_CELL, MOST_CELL = 3, 8
@@ -50,13 +50,14 @@ class Segment:
 def segments(layout: Layout, inventory: DomainInventory) -> tuple[Segment, ...]:
     """Divide the LLC of a domain into segments, way 0 first."""
     found: list[Segment] = []
+    inbound = layout.inbound
     for way in range(inventory.domain.ways):
         bit = 1 << way
         owners = tuple(
             tenant for group in layout.groups if group.mask & bit for tenant in group.tenants
         )
         kind = _kind(bit, owners, layout, inventory)
-        ddio = layout.ddio & bit
+        ddio = inbound & bit
         last = found[-1] if found else None
         if last is not None and (last.kind, last.tenants) == (kind, owners):
             found[-1] = dataclasses.replace(
@@ -95,16 +96,12 @@ def text(
 
 
 def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
-    """Return a line per set of tenants with the same mask, if masks overlap, and one for DDIO.
+    """Return a line per set of tenants with the same mask, one for DDIO, and one a set of ports.
 
-    ``########...  8 ways 0xff   db, web``; no line where each way has one set at most.
+    ``########...  8 ways 0xff   db, web``; no line if each way has one set of tenants at most, and
+    no port has ways of its own.
     """
-    filled = 0
-    for group in layout.groups:
-        if filled & group.mask:
-            break
-        filled |= group.mask
-    else:
+    if not layout.ports and not _overlap(layout):
         return []
     ways, names = inventory.domain.ways, inventory.names
     same: dict[WayMask, list[str]] = {}
@@ -112,6 +109,7 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
         same.setdefault(group.mask, []).extend(escape.plain(names.get(t, t)) for t in group.tenants)
     rows = [(mask, "#", ", ".join(whose)) for mask, whose in sorted(same.items())]
     rows += [(layout.ddio, "~", "DDIO")] if layout.ddio else []
+    rows += [(one.mask, "~", ports(one, inventory)) for one in layout.ports]
     wide = max(len(str(mask)) for mask, _, _ in rows)
     lines = []
     for mask, sign, whose in rows:
@@ -120,6 +118,25 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
         first, *more = escape.wrap(whose, width - len(before), SET_LINES)
         lines += [before + first, *(" " * len(before) + line for line in more)]
     return lines
+
+
+def _overlap(layout: Layout) -> bool:
+    filled = 0
+    for group in layout.groups:
+        if filled & group.mask:
+            return True
+        filled |= group.mask
+    return False
+
+
+def ports(group: PortGroup, inventory: DomainInventory) -> str:
+    """Return ports with the tenants behind: ``port 0000:3b:00.0 (fw1, vswitch)``."""
+    names = inventory.names
+    texts = []
+    for port in group.ports:
+        behind = ", ".join(escape.plain(names[one.id]) for one in inventory.behind(port))
+        texts.append(f"{escape.plain(names.get(port, port))} ({behind or 'no tenant'})")
+    return ", ".join(texts)
 
 
 def swatch(number: int) -> int:
@@ -134,7 +151,7 @@ def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainIn
         own = layout.lent
         lent = own is not None and owners == own.tenants and not bit & own.mask
         return RunKind.LENT if lent else RunKind.TENANTS
-    return RunKind.DDIO if layout.ddio & bit else RunKind.IDLE
+    return RunKind.DDIO if layout.inbound & bit else RunKind.IDLE
 
 
 def _box(segment: Segment, name: str, cell: int) -> str:

@@ -16,6 +16,7 @@ from iat_nova.hardware.api import (
     DomainOffline,
     HardwareError,
     PortDca,
+    PortWays,
 )
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.enforcement.snapshot import Restored
@@ -24,10 +25,11 @@ from iat_nova.model import DomainInventory, Layout, Message, TenantKind, WayMask
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Effective:
-    """Masks read back after a write: by tenant, and DDIO's."""
+    """Masks read back after a write: by tenant, DDIO's, and by port with ways of its own."""
 
     tenants: Mapping[str, WayMask]
     ddio: WayMask | None
+    ports: Mapping[str, WayMask] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ class Enforcer:
     With a `snapshot` nothing is written before the snapshot is on disk, and the snapshot restores.
     Without a snapshot (the emulated server) DDIO's mask is noted before the first write to a
     domain. `restore` then writes the noted mask, gives up every class and switches DDIO on at every
-    port. `ports` switches root ports, if a strategy may.
+    port. `ports` switches root ports, if a strategy may. `port_ways` gives ports ways of their own;
+    None where the hardware has none.
     """
 
     def __init__(
@@ -88,10 +91,12 @@ class Enforcer:
         ddio: DdioWays,
         snapshot: Keeper | None = None,
         ports: PortDca | None = None,
+        port_ways: PortWays | None = None,
     ) -> None:
         self._allocator = allocator
         self._ddio = ddio
         self._ports = ports
+        self._port_ways = port_ways
         self._snapshot = snapshot
         self._written: dict[int, Written] = {}
         self._found: dict[int, WayMask | None] = {}
@@ -196,6 +201,8 @@ class Enforcer:
         self._allocator.apply(domain, ())
         if self._ports is not None:
             self._ports.switch(domain, ())
+        if self._port_ways is not None:
+            self._port_ways.place(domain, ())
         if found is not None:
             now = self._set_ddio(domain, self._ddio.read(domain), found)
             if now != found:
@@ -230,13 +237,20 @@ class Enforcer:
         last = self._written.get(domain)
         if last is None:
             return None
-        return _difference(domain, last.effective.ddio, self._ddio.read(domain))
+        if moved := _difference(domain, last.effective.ddio, self._ddio.read(domain)):
+            return moved
+        if self._port_ways is None or not last.effective.ports:
+            return None
+        left, now = last.effective.ports, self._port_ways.placed(domain)
+        changed = tuple(port for port, mask in left.items() if now.get(port) != mask)
+        return message("port-ways-changed", domain=domain, ports=changed) if changed else None
 
     def _write(self, inventory: DomainInventory, layout: Layout) -> Effective:
         """Program the classes and DDIO, and read both back.
 
         DDIO is written first when its ways shrink, else last. During the change no tenant then
-        shares ways with DDIO unless the tenant does so before or after.
+        shares ways with DDIO unless the tenant does so before or after. Ports leave their own ways
+        before the classes move, and get others last.
         """
         domain = inventory.domain
         names = _class_names(inventory, layout)
@@ -245,6 +259,8 @@ class Enforcer:
         shrinks = now is not None and layout.ddio.count < now.count
         if shrinks and domain.ddio_resizable:
             now = self._set_ddio(domain.id, now, layout.ddio)
+        if self._port_ways is not None:
+            self._leave_ports(self._port_ways, domain.id, layout)
         masks = self._allocator.apply(domain.id, classes)
         left, now = now, self._ddio.read(domain.id)
         if moved := _difference(domain.id, left, now):
@@ -256,9 +272,24 @@ class Enforcer:
             now = self._set_ddio(domain.id, now, found)
         if self._ports is not None and domain.dca_ports:
             self._ports.switch(domain.id, layout.dca_off)
+        ports = self._port_ways.place(domain.id, layout.ports) if self._port_ways else {}
         return Effective(
-            {tenant: masks[name] for tenant, name in names.items() if name in masks}, now
+            {tenant: masks[name] for tenant, name in names.items() if name in masks}, now, ports
         )
+
+    def _leave_ports(self, port_ways: PortWays, domain: int, layout: Layout) -> None:
+        """Take ports out of all ways that they have now and not in the layout.
+
+        A port with a new place shares the DDIO ways meanwhile. Its former class is then free, too.
+        """
+        have = port_ways.placed(domain)
+        stay = tuple(
+            group
+            for group in layout.ports
+            if all(group.mask & ~have.get(port, WayMask(0)) == 0 for port in group.ports)
+        )
+        if have and {port: group.mask for group in stay for port in group.ports} != have:
+            port_ways.place(domain, stay)
 
     def _set_ddio(self, domain: int, now: WayMask | None, mask: WayMask) -> WayMask | None:
         """Set the DDIO ways where they differ from the present ways; return the ways read back.

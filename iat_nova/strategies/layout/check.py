@@ -19,7 +19,8 @@ class InvalidLayout(ValueError):
 
 def check(inventory: DomainInventory, layout: Layout) -> None:
     """Raise `InvalidLayout` unless the hardware can take `layout`. The text names every fault."""
-    broken = [*_tenants(inventory, layout), *_masks(inventory.domain, layout)]
+    domain = inventory.domain
+    broken = [*_tenants(inventory, layout), *_masks(domain, layout), *_ports(domain, layout)]
     if broken:
         raise InvalidLayout(f"invalid layout: {'; '.join(broken)}")
 
@@ -34,8 +35,9 @@ def _tenants(inventory: DomainInventory, layout: Layout) -> Iterator[str]:
             yield f"{tenant} has {placed[tenant]} masks, expected {expected}"
     hosts = {t for t, tenant in known.items() if tenant.kind is TenantKind.HOST}
     free = inventory.domain.classes - int(not hosts)  # the default class always exists
-    if len(layout.groups) > free:
-        yield f"{len(layout.groups)} groups, there are {free} classes of service"
+    if len(layout.groups) + len(layout.ports) > free:
+        also = f" and {len(layout.ports)} of ports" if layout.ports else ""
+        yield f"{len(layout.groups)} groups{also}, there are {free} classes of service"
 
 
 def _masks(domain: CacheDomain, layout: Layout) -> Iterator[str]:
@@ -48,6 +50,22 @@ def _masks(domain: CacheDomain, layout: Layout) -> Iterator[str]:
     for port in layout.dca_off:
         if port not in known:
             yield f"root port {port} is none whose DDIO may be switched (dca_ports)"
+
+
+def _ports(domain: CacheDomain, layout: Layout) -> Iterator[str]:
+    """Yield ports that are none, ports with two masks, and masks that the hardware refuses."""
+    known = {port.id for port in domain.device_ports}
+    placed = Counter(port for group in layout.ports for port in group.ports)
+    for port, times in placed.items():
+        if port not in known:
+            yield f"port {port} is none that may have ways of its own (device_ports)"
+        if times > 1:
+            yield f"port {port} has {times} masks, expected 1"
+    for group in layout.ports:
+        if not group.ports:
+            yield f"mask {group.mask} is of no port"
+        for fault in _faults(domain, group.mask):
+            yield f"port {', '.join(group.ports)}: mask {group.mask} {fault}"
 
 
 def _faults(domain: CacheDomain, mask: WayMask) -> Iterator[str]:

@@ -13,6 +13,7 @@ from iat_nova.model import (
     AttachmentKind,
     BandwidthControl,
     DeviceModel,
+    DevicePort,
     Facts,
     Guest,
     HostFacts,
@@ -155,6 +156,35 @@ class WhoTest(ClassifyCase):
             (stack.kind, stack.priority, stack.io, stack.model, stack.cpus),
         )
         self.assertEqual(("0000:3b:00.0",), stack.devices)
+
+    def test_who_is_behind_a_port(self) -> None:
+        """The switch by its DPDK ports, guests by VFs, macvtap and drives; a shared port is one."""
+        nic = DevicePort("0000:3b:00.0", ("0000:3b:00.0", "0000:3b:00.1", "0000:3b:02.1"))
+        disk = DevicePort("0000:3c:00.0", ("0000:3c:00.0",))
+        far = DevicePort("0000:3d:00.0", ("0000:3d:00.0",))
+        host = dataclasses.replace(ONE, domains=(domain(device_ports=(nic, disk, far)),))
+        switch = dpdk_switch(0, 1)
+        port = dataclasses.replace(switch.ports[0], dpdk_device="0000:3b:00.0,representor=[0]")
+        switch = dataclasses.replace(switch, ports=(port, *switch.ports[1:]))
+        macvtap = dataclasses.replace(attachment(AttachmentKind.MACVTAP, "eth1"), pf="0000:3b:00.1")
+        drive = attachment(AttachmentKind.PCI, "0000:3c:00.0")
+        picture = facts(
+            guest("vf", dedicated_cpus=(4,), attachments=(VF,)),
+            guest("both", dedicated_cpus=(5,), attachments=(macvtap, drive)),
+            guest("none", dedicated_cpus=(6,)),
+            guest("floats", dedicated_cpus=(), floating_cpus=(7,), attachments=(drive,)),
+            switch=switch,
+            host=host,
+        )
+        inventory = self.classify(picture).domains[0]
+        behind = {
+            one.id: sorted(tenant.name for tenant in inventory.behind(one.id))
+            for one in inventory.domain.device_ports
+        }
+        self.assertEqual(
+            {nic.id: ["both", "vf", "vswitch"], disk.id: ["both", "pool"], far.id: []}, behind
+        )
+        self.assertEqual("port 0000:3b:00.0", inventory.names[nic.id])
 
     def test_open_vswitch_in_the_kernel_is_reported_not_managed(self) -> None:
         """A kernel datapath is no tenant and no cause for a warning."""

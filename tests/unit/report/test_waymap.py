@@ -9,7 +9,7 @@ import unittest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iat_nova.model import Group, Layout, WayMask
+from iat_nova.model import DevicePort, Group, Layout, PortGroup, WayMask
 from iat_nova.report import escape, waymap
 from tests.unit import stories
 
@@ -90,6 +90,47 @@ class TestWayMap(unittest.TestCase):
             lending = dataclasses.replace(layout, groups=groups, lent=lent)
             shown = waymap.text(lending, stories.inventory(), width=70)
             self.assertIn(drawn, shown)
+
+    def test_ports(self):
+        """Ways of a port are marked as DDIO's are, and a line tells whose they are."""
+        inventory = stories.inventory()
+        nic, disk = (DevicePort(one, (one,)) for one in ("0000:3b:00.0", "0000:3c:00.0"))
+        first, second, *others = inventory.tenants
+        inventory = dataclasses.replace(
+            inventory,
+            domain=dataclasses.replace(inventory.domain, device_ports=(nic, disk)),
+            tenants=(
+                dataclasses.replace(first, ports=(nic.id,)),
+                dataclasses.replace(second, ports=(nic.id,)),
+                *others,
+            ),
+        )
+        groups = (Group((first.id,), WayMask(0x00F)),)
+        ports = (PortGroup((nic.id,), WayMask(0x0C)), PortGroup((disk.id,), WayMask(0x80)))
+        layout = Layout(WayMask(0x600), groups, ports=ports)
+        marked = [
+            (one.kind.value, one.lowest, one.ddio) for one in waymap.segments(layout, inventory)
+        ]
+        self.assertEqual(
+            [
+                ("tenants", 0, 0x0C),
+                ("idle", 4, 0),
+                ("ddio", 7, 0x80),
+                ("idle", 8, 0),
+                ("ddio", 9, 0x600),
+            ],
+            marked,
+        )
+        lines = waymap.sets(layout, inventory, 80)
+        self.assertEqual(
+            [
+                f"####.......  4 0xf   {first.name}",
+                ".........~~  2 0x600 DDIO",
+                f"..~~.......  2 0xc   port 0000:3b:00.0 ({first.name}, {second.name})",
+                ".......~...  1 0x80  port 0000:3c:00.0 (no tenant)",
+            ],
+            lines,
+        )
 
     def test_grouped_tenants_share_a_box(self):
         """Tenants with one mask are named together."""

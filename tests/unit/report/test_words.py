@@ -5,8 +5,19 @@ import dataclasses
 import json
 import unittest
 
-from iat_nova.model import Action, BandwidthControl, Group, Step, WayMask, message, verbatim
+from iat_nova.model import (
+    Action,
+    BandwidthControl,
+    DevicePort,
+    Group,
+    PortGroup,
+    Step,
+    WayMask,
+    message,
+    verbatim,
+)
 from iat_nova.report import decision_data, times, words
+from iat_nova.store import packing
 from tests.unit import stories
 
 
@@ -207,6 +218,33 @@ class TestWords(unittest.TestCase):
         iteration = dataclasses.replace(self.iteration, decision=decision)
         page = words.explain(iteration, self.inventory, None)
         self.assertIn("be1: 1 way counted; 3 ways 0xe0 lent, as nobody is promised them", page)
+
+    def test_ports(self):
+        """Ways of a port are told with the tenants behind, also from the history's record."""
+        port = "0000:3b:00.0"
+        first, *others = self.inventory.tenants
+        inventory = dataclasses.replace(
+            self.inventory,
+            domain=dataclasses.replace(
+                self.inventory.domain, device_ports=(DevicePort(port, (port,)),)
+            ),
+            tenants=(dataclasses.replace(first, ports=(port,)), *others),
+        )
+        decision = self.iteration.decision
+        layout = dataclasses.replace(decision.layout, ports=(PortGroup((port,), WayMask(0x0C0)),))
+        decision = dataclasses.replace(decision, layout=layout, moved=(port,))
+        iteration = dataclasses.replace(
+            self.iteration, decision=decision, effective={port: WayMask(0x080)}
+        )
+        packed = packing.pack_iteration(iteration, whole=True)
+        values = {"wall_s": 0.0, "domain": 0, "inventory_id": 1}
+        iteration = packing.unpack_iteration(packed.seen, packed.state, **values)
+        page = words.explain(iteration, inventory, self.settings)
+        self.assertIn(f"moved  port {port}  -  -> 2 ways 0xc0\n", page)
+        self.assertIn(f"  2 0xc0  port {port} ({first.name})\n", page)
+        self.assertIn(f"port {port}: asked for 0xc0, the machine has 0x80", page)
+        data = decision_data.as_data(iteration, inventory, self.settings)
+        self.assertEqual([{"ports": [port], "mask": "0xc0"}], data["decision"]["layout"]["ports"])
 
     def test_data(self):
         """The same for machines is JSON and keeps the decision."""

@@ -13,6 +13,7 @@ from iat_nova.model import (
     DomainInventory,
     Group,
     Layout,
+    PortGroup,
     TenantKind,
     WayMask,
 )
@@ -35,6 +36,26 @@ def layout(ddio: int, **masks: int) -> Layout:
 
 
 FIRST = layout(0x600, host=0x003, guest=0x03C, stack=0x0C0)
+
+
+def placed(ports: dict[str, int], **masks: int) -> Layout:
+    """Return a layout with these ways of ports, each with a class of its own."""
+    groups = tuple(PortGroup((port,), WayMask(mask)) for port, mask in ports.items())
+    return dataclasses.replace(layout(0x600, **(masks or {"guest": 0x03C})), ports=groups)
+
+
+class FakePorts:
+    """`hardware.api.PortWays` in memory."""
+
+    def __init__(self) -> None:
+        self.masks: dict[str, WayMask] = {}
+
+    def place(self, domain: int, groups: tuple[PortGroup, ...]) -> dict[str, WayMask]:
+        self.masks = {port: group.mask for group in groups for port in group.ports}
+        return self.placed(domain)
+
+    def placed(self, domain: int) -> dict[str, WayMask]:
+        return dict(self.masks)
 
 
 class EnforcerTest(unittest.TestCase):
@@ -175,6 +196,56 @@ class EnforcerTest(unittest.TestCase):
         enforcer.apply(INVENTORY, layout(0x700, guest=0x0C0))
         enforcer.apply(INVENTORY, layout(0x600, guest=0x180))
         self.assertEqual(["classes", "ddio", "ddio", "classes"], order)
+
+    def test_ports_leave_before_and_arrive_after_the_classes_move(self) -> None:
+        """On the way no port fills ways that it fills in neither layout, except DDIO's."""
+        order: list[object] = []
+
+        class Allocator(FakeAllocator):
+            def apply(self, domain, classes):
+                order.append("classes")
+                return super().apply(domain, classes)
+
+        class Ports(FakePorts):
+            def place(self, domain, groups):
+                found = super().place(domain, groups)
+                order.append(dict(found))
+                return found
+
+        enforcer = Enforcer(Allocator(), FakeDdio(), port_ways=Ports())
+        for first, second, between in (
+            ({"a": 0x0F0, "b": 0x00F}, {"a": 0x030, "b": 0x00F}, {"a": 0x030, "b": 0x00F}),
+            ({"a": 0x0F0, "b": 0x00F}, {"a": 0x10F, "b": 0x00F}, {"b": 0x00F}),
+            ({"a": 0x0F0}, {}, {}),
+        ):
+            enforcer.apply(INVENTORY, placed(first))
+            order.clear()
+            effective = enforcer.apply(INVENTORY, placed(second))
+            self.assertEqual(second, effective.ports)
+            self.assertEqual([between, "classes", second], order)
+
+    def test_ports_are_given_back(self) -> None:
+        """At the end no port has ways of its own; after a refused layout it has the former."""
+        ports = FakePorts()
+        enforcer = Enforcer(self.allocator, self.ddio, port_ways=ports)
+        enforcer.apply(INVENTORY, placed({"a": 0x0F0}))
+        self.allocator.refuse = UUID
+        with self.assertRaises(HardwareError):
+            enforcer.apply(INVENTORY, placed({"a": 0x00F}, guest=0x300))
+        self.assertEqual({"a": 0x0F0}, ports.placed(0))
+        enforcer.restore()
+        self.assertEqual({}, ports.placed(0))
+
+    def test_a_hand_on_the_ports(self) -> None:
+        """Another program's ways of a port are not written over."""
+        ports = FakePorts()
+        enforcer = Enforcer(self.allocator, self.ddio, port_ways=ports)
+        enforcer.apply(INVENTORY, placed({"a": 0x0F0}))
+        self.assertEqual((), enforcer.foreign_ddio())
+        ports.place(0, placed({"a": 0x00F}).ports)
+        with raises(self, ForeignHand, "domain 0: another program changed the ways of port a"):
+            enforcer.apply(INVENTORY, placed({"a": 0x030}))
+        self.assertEqual(["port-ways-changed"], [one.code for one in enforcer.foreign_ddio()])
 
     def test_a_refused_write_leaves_the_last_good_layout(self) -> None:
         """Masks and DDIO are what they were, and the caller is told."""

@@ -3,7 +3,16 @@
 
 import unittest
 
-from iat_nova.model import CacheDomain, DcaPort, DomainInventory, Group, Layout, WayMask
+from iat_nova.model import (
+    CacheDomain,
+    DcaPort,
+    DevicePort,
+    DomainInventory,
+    Group,
+    Layout,
+    PortGroup,
+    WayMask,
+)
 from iat_nova.strategies.layout.check import InvalidLayout, check
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import guest
@@ -54,6 +63,33 @@ class CheckTest(unittest.TestCase):
         check(DomainInventory(cache, ()), Layout(DDIO, (), dca_off=("0000:3a:00.0",)))
         with self.assertRaisesRegex(InvalidLayout, "root port 0000:3b:00.0 is none"):
             check(DomainInventory(cache, ()), Layout(DDIO, (), dca_off=("0000:3b:00.0",)))
+
+    def test_ports_of_devices(self) -> None:
+        """Only ports that there are, with one mask each, as the hardware takes masks of tenants."""
+        nic, disk = (DevicePort(one, (one,)) for one in ("0000:3b:00.0", "0000:3c:00.0"))
+        cache = domain(classes=3, device_ports=(nic, disk), reserved_ways=WayMask(1))
+        own = Group(("a",), WayMask(2))
+
+        def faults(*groups: tuple[tuple[str, ...], int]) -> str:
+            ports = tuple(PortGroup(members, WayMask(mask)) for members, mask in groups)
+            try:
+                check(DomainInventory(cache, (guest("a"),)), Layout(DDIO, (own,), ports=ports))
+            except InvalidLayout as error:
+                return str(error)
+            return ""
+
+        self.assertEqual("", faults(((nic.id, disk.id), 0x40)))
+        for groups, fault in (
+            ([(("0000:3d:00.0",), 2)], "port 0000:3d:00.0 is none that may have ways"),
+            ([((nic.id,), 2), ((nic.id, disk.id), 4)], "port 0000:3b:00.0 has 2 masks, expected 1"),
+            ([((nic.id,), 0)], "port 0000:3b:00.0: mask 0x0 has fewer than 1 ways"),
+            ([((nic.id,), 0x800)], "port 0000:3b:00.0: mask 0x800 is beyond the 11 ways"),
+            ([((nic.id, disk.id), 3)], "0000:3b:00.0, 0000:3c:00.0: mask 0x3 has reserved ways"),
+            ([((), 2)], "mask 0x2 is of no port"),
+            ([((nic.id,), 2), ((disk.id,), 4)], "1 groups and 2 of ports, there are 2 classes"),
+        ):
+            with self.subTest(fault):
+                self.assertIn(fault, faults(*groups))
 
     def test_ddio(self) -> None:
         """Never empty, never beyond the cache; as it was found is always valid."""
