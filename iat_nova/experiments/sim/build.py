@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from iat_nova.experiments.sim import clients, nic, nvme
+from iat_nova.experiments.sim import clients, nic, nvme, ports
 from iat_nova.experiments.sim.machine import LINE_BYTES, WriteTarget
 from iat_nova.experiments.sim.network import Network
 from iat_nova.experiments.sim.scenario import DiskSpec, Scenario, Workload
@@ -179,7 +179,11 @@ def disks(scenario: Scenario, space: LineSpace, rows: Rows) -> nvme.Disks:
     return nvme.make(
         [
             nvme.DiskPlan(
-                disk.bytes_per_s, _command_s(disk), disk.medium_s, disk.dca and dca, disk.drives
+                disk.bytes_per_s,
+                _command_s(disk),
+                disk.medium_s,
+                ports.target(scenario, disk.address) if disk.dca and dca else 0,
+                disk.drives,
             )
             for disk in scenario.disks
         ],

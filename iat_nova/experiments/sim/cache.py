@@ -23,6 +23,7 @@ The rules, in the order of an access:
 * A device's write updates a line of the LLC in place (write update, a DDIO hit). A line absent from
   the LLC is placed in DDIO's ways (write allocate: a DDIO miss, or a hit if an L2 had the line). A
   copy in an L2 is dropped. With DCA off, the write goes to memory and the LLC's copy is dropped.
+  On a machine with I/O RDT each port may have ways of its own instead of DDIO's (`ports`).
 * A device's read hits or goes to memory, and places no line.
 
 With two sockets, each socket has an LLC. DDIO acts on the LLC of the device's socket, wherever the
@@ -337,10 +338,10 @@ def _of_devices(c: Caches, index: int) -> int:
 
 
 @inlined
-def _allocate(c: Caches, index: int, way: int, entry: int, in_l2: bool) -> None:
-    """Take a device's line into the LLC, in place (`way`) or into DDIO's ways (`way` -1).
+def _allocate(c: Caches, index: int, way: int, entry: int, in_l2: bool, row: int) -> None:
+    """Take a device's line into the LLC, in place (`way`) or into its ways (`way` -1, see `place`).
 
-    A line that only an L2 had is also placed in DDIO's ways, and counts as a hit. The count of real
+    A line that only an L2 had is also placed in these ways, and counts as a hit. The count of real
     CHAs for this case is unknown. The choice is calibrated on claim iat-8-small: all packets of one
     flow at 64 B lie in buffers that Open vSwitch has just written, and few are said to miss.
     """
@@ -352,7 +353,7 @@ def _allocate(c: Caches, index: int, way: int, entry: int, in_l2: bool) -> None:
         c.ddio[cha, 0] += 1
     else:
         before = c.totals[WRITE_BACKS]
-        place(c, index, entry, DDIO, FRESH)
+        place(c, index, entry, row, FRESH)
         c.totals[DMA_WRITE_BACKS] += c.totals[WRITE_BACKS] - before
         c.totals[DDIO_PLACED] += 1
         c.totals[DDIO_HITS if in_l2 else DDIO_MISSES] += 1
@@ -367,9 +368,9 @@ def _write_adaptively(c: Caches, index: int, way: int, line: int, in_l2: bool) -
         c.totals[DMA_MEMORY_WRITES] += 1
     elif adaptive.prioritised(c.adaptive):
         c.totals[WRITTEN_THROUGH] += 1
-        _allocate(c, index, way, line << 3 | UNREAD, in_l2)
+        _allocate(c, index, way, line << 3 | UNREAD, in_l2, DDIO)
     else:
-        _allocate(c, index, way, line << 3 | UNREAD | DIRTY, in_l2)
+        _allocate(c, index, way, line << 3 | UNREAD | DIRTY, in_l2, DDIO)
 
 
 @kernel
@@ -384,7 +385,10 @@ def _drop_afar(c: Caches, index: int, line: int) -> None:
 
 @inlined
 def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
-    """Let a device write a whole line, into the LLC when `dca` is 1."""
+    """Let a device write a whole line: to memory (`dca` 0), or into the LLC.
+
+    Other values of `dca` are 1 + the row of `forbidden` with the device's ways: 1 for DDIO's ways.
+    """
     in_l2 = False
     if sharers:
         in_l2 = take_from_l2(c, line, sharers) >= 0
@@ -400,7 +404,7 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
     elif c.registers[ADAPTS]:
         _write_adaptively(c, index, way, line, in_l2)
     else:
-        _allocate(c, index, way, line << 3 | UNREAD | DIRTY, in_l2)
+        _allocate(c, index, way, line << 3 | UNREAD | DIRTY, in_l2, dca - 1)
 
 
 @kernel

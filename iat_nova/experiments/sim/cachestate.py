@@ -39,7 +39,8 @@ RECIPROCAL_BITS = 36
 DRAWN_LINES = 1 << 27
 # L2 sets of every sampled machine; the number of LLC sets is a multiple.
 COMMON_SETS = 1024
-# Rows of `Caches.forbidden`: DDIO's ways, the inclusive ways, then each core's mask.
+# Rows of `Caches.forbidden`: DDIO's ways, the inclusive ways, then each core's mask, then the ways
+# of each port (see `ports`).
 DDIO, INCLUSIVE, MASKS = range(3)
 
 # `Caches.totals`: running counts of the whole cache, in sampled lines.
@@ -129,8 +130,8 @@ def make(machine: Machine, sampling: int) -> Caches:
     return make_sockets(machine, sampling)[0]
 
 
-def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
-    """Return the empty caches of each socket, with 1 set in `sampling`.
+def make_sockets(machine: Machine, sampling: int, ports: int = 0) -> tuple[Caches, ...]:
+    """Return the empty caches of each socket, with 1 set in `sampling`, and rows for `ports`.
 
     Raises `ValueError` unless `sampling` is a power of two up to the number of L2 sets.
     """
@@ -150,7 +151,7 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
         made = Caches(
             l2,
             llc,
-            _aligned((MASKS + cores, llc.shape[2])),
+            _aligned((MASKS + cores + ports, llc.shape[2])),
             _registers(machine, llc.shape[0], socket),
             served,
             prefetched,
@@ -160,7 +161,8 @@ def make_sockets(machine: Machine, sampling: int) -> tuple[Caches, ...]:
             llcs[1 - socket] if sockets > 1 else llc[:0],
             totals[1 - socket] if sockets > 1 else np.zeros(TOTALS, np.int64),
         )
-        set_mask(made, DDIO, machine.ddio_ways)
+        for row in (DDIO, *range(MASKS + cores, MASKS + cores + ports)):
+            set_mask(made, row, machine.ddio_ways)
         set_mask(made, INCLUSIVE, machine.inclusive_ways)
         found.append(made)
     return tuple(found)

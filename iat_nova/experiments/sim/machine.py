@@ -54,7 +54,7 @@ class Machine:
     `even_slices`: the slice hash spreads the lines of a block evenly over the sets, see
     `cachestate.slice_of`. `page_bytes`: size of the pages of threads' own memory, 4 KiB, 2 MiB or 1
     GiB; the frames of the first two are random. Mempools (DPDK has them in huge pages) and blocks
-    of disks are contiguous.
+    of disks are contiguous. `device_classes`: each card and disk may have own ways (I/O RDT).
 
     Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's latency
     is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs' peak; see
@@ -91,6 +91,7 @@ class Machine:
     streamer_lines: int = 0
     even_slices: bool = False
     page_bytes: int = GIB
+    device_classes: bool = False
 
     @property
     def l2_sets(self) -> int:

@@ -8,7 +8,7 @@ import dataclasses
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.experiments.sim import rings
+from iat_nova.experiments.sim import ports, rings
 from iat_nova.experiments.sim.machine import WriteTarget
 from iat_nova.experiments.sim.scenario import Scenario, Workload
 from iat_nova.experiments.sim.space import LineSpace
@@ -59,7 +59,8 @@ class Network:
         is_stack = workload.pool == "stack"
         self._pools.append(rings.PoolPlan(start, workload.buffers, is_stack, sharers))
         card = next((card for card in self._scenario.nics if card.name == workload.nic), None)
-        dca = self._scenario.machine.io is not WriteTarget.DMA and (card is None or card.dca)
+        on = self._scenario.machine.io is not WriteTarget.DMA and (card is None or card.dca)
+        dca = ports.target(self._scenario, card.address if card else None) if on else 0
         socket = 0 if card is None else card.socket
         slots = workload.ring + workload.backlog
         made = [

@@ -75,7 +75,7 @@ class DiskPlan(NamedTuple):
     bytes_per_s: float
     command_s: float
     medium_s: float
-    dca: bool
+    dca: int  # as of `cache.dma_write`
     drives: int = 1
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from iat_nova.experiments.sim import build, cache, engine, memory, nic, nvme
+from iat_nova.experiments.sim import build, cache, engine, memory, nic, nvme, ports
 from iat_nova.experiments.sim.cachestate import DRAWN_LINES
 from iat_nova.experiments.sim.machine import GIB
 from iat_nova.experiments.sim.network import Network
@@ -32,7 +32,7 @@ class Plant:
         self.queues = network.queues
         rings = network.rings()
         threads, self.threads = build.threads(scenario, space, network)
-        caches = cache.make_sockets(scenario.machine, scenario.sampling)
+        caches = cache.make_sockets(scenario.machine, scenario.sampling, len(ports.rows(scenario)))
         memories = [memory.make(scenario.machine, scenario.sampling) for _ in caches]
         self.sockets = list(zip(caches, memories, strict=True))
         nics, self.streams = build.nics(scenario, space, network)
@@ -85,7 +85,9 @@ class Plant:
 
     def set_disk_dca(self, number: int, on: bool) -> None:
         """Switch DCA of a disk on or off: whether the disk writes into the LLC."""
-        self.state.disks.devices[number, nvme.DCA] = on
+        address = self.scenario.disks[number].address
+        dca = ports.target(self.scenario, address) if on else 0
+        self.state.disks.devices[number, nvme.DCA] = dca
 
     def limit_bandwidth(self, cpu: int, percent: int) -> None:
         """Limit a CPU to `percent` of its memory bandwidth; 100: no limit."""

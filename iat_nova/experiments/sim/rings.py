@@ -79,7 +79,7 @@ class RingPlan(NamedTuple):
     size: int
     pool: int
     prefilled: bool
-    dca: bool
+    dca: int  # as of `cache.dma_write`
     socket: int = 0
     handoff: bool = False
     backlog: int = 0

@@ -302,7 +302,7 @@ def _agent(
             strategies.make(name, numbers, options), scenario if first else unmasked
         ),
         counters=server,
-        enforcer=_Enforcer(server, server, ports=server),
+        enforcer=_Enforcer(server, server, ports=server, port_ways=server.port_ways),
         journal=journal,
         clock=clock,
     )

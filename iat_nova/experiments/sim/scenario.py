@@ -16,6 +16,7 @@ from iat_nova.experiments.sim.workloads.profiles import Profile
 from iat_nova.model import (
     CacheDomain,
     DcaPort,
+    DevicePort,
     Facts,
     Guest,
     HostFacts,
@@ -184,14 +185,27 @@ class Scenario:
 
     @property
     def domains(self) -> tuple[CacheDomain, ...]:
-        """The cache domains; each disk is below a root port of its own, with the same address."""
+        """The cache domains; each disk is below a root port of its own, with the same address.
+
+        With I/O RDT each card and each disk is a port with a channel of its own.
+        """
         ports = tuple(
             DcaPort(disk.address, (disk.address,))
             for disk in self.disks
             if disk.dca and self.machine.io is not WriteTarget.DMA
         )
         first, *others = self.machine.domains  # where all disks are
-        return dataclasses.replace(first, dca_ports=ports), *others
+        return tuple(
+            dataclasses.replace(domain, device_ports=self._device_ports(domain.id))
+            for domain in (dataclasses.replace(first, dca_ports=ports), *others)
+        )
+
+    def _device_ports(self, socket: int) -> tuple[DevicePort, ...]:
+        if not self.machine.device_classes:
+            return ()
+        cards = [one.address for one in self.nics if one.socket == socket]
+        disks = [] if socket else [one.address for one in self.disks]
+        return tuple(DevicePort(address, (address,)) for address in (*cards, *disks))
 
     def is_here(self, guest: Guest, at_s: float) -> bool:
         """Tell whether a guest is on the host at a moment."""

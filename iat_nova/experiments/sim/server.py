@@ -11,7 +11,7 @@ from typing import overload
 
 import numpy as np
 
-from iat_nova.experiments.sim import cache, changes, engine, inbound, nic, rings
+from iat_nova.experiments.sim import cache, changes, engine, inbound, nic, ports, rings
 from iat_nova.experiments.sim.machine import LINE_BYTES
 from iat_nova.experiments.sim.noise import Noisy
 from iat_nova.experiments.sim.plant import Plant
@@ -42,7 +42,7 @@ class EmulatedServer:
     limit. `noise`: relative standard deviation of each reading's increment. `one_slice`: DDIO's
     counters are read at one CHA and multiplied by the number of CHAs, as in the paper. The
     scenario's settings of noise and slice have precedence. `epoch_s`: emulated wall-clock time at
-    the start. Strategies see counters only; `metrics` is for reports.
+    the start. `port_ways`: as of `PortWays`. Strategies see counters only; `metrics`: for reports.
     """
 
     def __init__(
@@ -86,6 +86,7 @@ class EmulatedServer:
         self._masks: dict[int, dict[str, WayMask]] = {}
         self._limits: dict[int, dict[str, int]] = {}  # of memory bandwidth, in percent
         self._class_of: dict[int, str] = {}
+        self.port_ways = ports.PlacedPorts(scenario, self._caches, self._masks)
         self._start_masks()
         self._run_events()
 
@@ -380,15 +381,16 @@ class EmulatedServer:
         limits = self._domain(domain)
         rules.check_ddio(limits, mask)
         cache.set_mask(self._caches(domain), cache.DDIO, mask)
+        self.port_ways.follow_ddio(domain)
         return self.read_ddio(domain)
 
     def switch(self, domain: int, off: Iterable[str]) -> None:
         """Let disks write to memory if DDIO of their port is off; see `PortDca`."""
-        ports = {port.address for one in self.scenario.domains for port in one.dca_ports}
+        switchable = {port.address for one in self.scenario.domains for port in one.dca_ports}
         if domain == self.scenario.domains[0].id:
             wanted = frozenset(off)
             for number, disk in enumerate(self.scenario.disks):
-                if disk.address in ports:
+                if disk.address in switchable:
                     self.plant.set_disk_dca(number, disk.address not in wanted)
 
     # ------------------------------------------------------------------- metrics

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.model import UNLIMITED, CacheDomain, WayMask, message
+from iat_nova.model import UNLIMITED, CacheDomain, PortGroup, WayMask, message
 
 
 def effective(domain: CacheDomain, mask: int) -> WayMask:
@@ -127,6 +127,25 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
                     )
                 )
             owner[cpu] = item.name
+
+
+def check_ports(domain: CacheDomain, groups: Sequence[PortGroup], classes: int) -> None:
+    """Raise `HardwareError` if ports cannot have these ways beside `classes` classes of tenants.
+
+    The default class is not among `classes`.
+    """
+    if classes + len(groups) > domain.classes - 1:
+        raise HardwareError(
+            message(
+                "classes-too-many",
+                domain=domain.id,
+                wanted=classes + len(groups),
+                free=domain.classes - 1,
+            ),
+            message("group-tenants"),
+        )
+    for group in groups:
+        check_mask(domain, group.mask, ", ".join(group.ports))
 
 
 def numbered(

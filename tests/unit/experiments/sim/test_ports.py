@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cards and disks with ways of their own on an emulated machine with I/O RDT."""
+
+import unittest
+
+import numpy as np
+
+from iat_nova.experiments.sim import cache, nvme, rings
+from iat_nova.experiments.sim.machine import MACHINES
+from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.model import DevicePort, PortGroup, WayMask
+from tests.unit.experiments.sim import scenes
+
+NIC, DISK = "0000:3b:00.0", "0000:5e:00.0"
+TEXT = """\
+machine: granite-rapids
+length: 10s
+nics:
+  nic0: {address: "0000:3b:00.0", speed: 40Gb/s}
+disks:
+  ssd: {address: "0000:5e:00.0", speed: 14GB/s}
+workloads:
+  fwd: {profile: testpmd, cpus: [0, 1], nic: nic0, ring: 1024, buffers: 65536}
+  fio: {profile: fio, cpus: [2, 3], disk: ssd, block: 1MiB, depth: 32}
+traffic:
+  fwd: {to: fwd, rate: 20Gb/s, packet: 1024B}
+"""
+
+
+def device_ways(machine, first, end):
+    """Return the ways in which lines of a stretch lie that no core has read."""
+    entries = machine.plant.state.caches.llc[:, 0]
+    lines = entries >> 3
+    here = (entries >= 0) & (entries & 2 > 0) & (lines >= first) & (lines < end)
+    return set(np.flatnonzero(here.any(axis=0)).tolist())
+
+
+class PortsTest(unittest.TestCase):
+    def setUp(self):
+        self.machine = scenes.server(TEXT)
+
+    def place(self, *groups):
+        made = tuple(PortGroup(ports, WayMask(mask)) for ports, mask in groups)
+        return self.machine.port_ways.place(0, made)
+
+    def written(self):
+        """Return the ways with unread lines of packets, and of blocks."""
+        state = self.machine.plant.state
+        blocks = state.disks.commands[:, nvme.LINE]
+        end = int(blocks.max()) + (1 << 20) // 64 // self.machine.scenario.sampling
+        lines = state.rings.lines[:, 0]
+        packets = int(lines.min()), int(lines.max()) + 1
+        return device_ways(self.machine, *packets), device_ways(
+            self.machine, int(blocks.min()), end
+        )
+
+    def test_ports_of_the_machine(self):
+        """Each card and each disk is one; other machines have none."""
+        (domain,) = self.machine.domains()
+        self.assertEqual((DevicePort(NIC, (NIC,)), DevicePort(DISK, (DISK,))), domain.device_ports)
+        others = [name for name, one in MACHINES.items() if one.device_classes]
+        self.assertEqual(["granite-rapids"], others)
+        plain = scenes.server(TEXT.replace("granite-rapids", "gold-6140"))
+        self.assertEqual((), plain.domains()[0].device_ports)
+        self.assertEqual({1}, set(plain.plant.state.rings.state[:, rings.DCA]))
+
+    def test_lines_lie_in_the_ways_of_their_port(self):
+        """From the start in DDIO's; then each port's in its own; the other ports' in DDIO's.
+
+        Victims of the cores that read blocks lie in ways 4 and 5, and are written again there.
+        """
+        self.machine.apply(0, (ClassMask("fio", (2, 3), WayMask(0x030)),))
+        scenes.run(self.machine, 0.005)
+        packets, blocks = self.written()
+        self.assertLessEqual({14, 15}, packets)
+        self.assertLessEqual(blocks, {4, 5, 14, 15})
+        self.assertEqual({DISK: 0x1}, self.place(((DISK,), 0x1)))
+        scenes.run(self.machine, 0.005)
+        packets, blocks = self.written()
+        self.assertNotIn(0, packets)
+        self.assertIn(0, blocks)
+        self.assertLessEqual(blocks, {0, 4, 5, 14, 15})
+        self.machine.write(0, WayMask(0x3000))
+        self.place(((DISK,), 0x1))
+        rows = self.machine.plant.state.caches.forbidden
+        masks = [cache.mask_of(self.machine.plant.state.caches, n) for n in range(len(rows))]
+        self.assertEqual([0x3000, 0x1], masks[-2:])
+        self.assertEqual({}, self.place())
+        masks = [cache.mask_of(self.machine.plant.state.caches, n) for n in range(len(rows))]
+        self.assertEqual([0x3000, 0x3000], masks[-2:])
+
+    def test_dca_off_at_a_port_with_ways(self):
+        """The disk writes memory; on again, it has the ways of its port."""
+        self.place(((DISK,), 0x1))
+        column = self.machine.plant.state.disks.devices[:, nvme.DCA]
+        before = int(column[0])
+        self.machine.switch(0, [DISK])
+        self.assertEqual(0, column[0])
+        self.machine.switch(0, [])
+        self.assertEqual(before, column[0])
+
+    def test_refused(self):
+        """What a real machine would refuse: masks, and more classes than there are."""
+        for mask in (0, 0x5, 1 << 16):
+            with self.assertRaises(HardwareError):
+                self.place(((DISK,), mask))
+        classes = [ClassMask(f"c{n}", (n,), WayMask(0x3)) for n in range(15)]
+        self.machine.apply(0, tuple(classes))
+        with self.assertRaises(HardwareError):
+            self.place(((DISK,), 0x1))
+        self.machine.apply(0, tuple(classes[:14]))
+        self.place(((DISK, NIC), 0x1))
+        self.assertEqual({DISK: 0x1, NIC: 0x1}, self.machine.port_ways.placed(0))
