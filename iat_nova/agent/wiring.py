@@ -141,7 +141,7 @@ def enforcer(owned: Ownership) -> Enforcer:
     keeper: Keeper | None = owned.snapshot
     if owned.snapshot is not None and machine.ports is not None:
         keeper = PortsOff(owned.snapshot, machine.ports)
-    return Enforcer(machine.allocator, machine.ddio, keeper, machine.dca)
+    return Enforcer(machine.allocator, machine.ddio, keeper, machine.dca, machine.port_ways)
 
 
 class HostUnreadable(OSError):
@@ -277,7 +277,7 @@ def host_reader(
     Raises `HardwareError` if the cache domains cannot be read now. The function raises `OSError`
     if they cannot be read later.
     """
-    allocator, ports, cpus = machine.allocator, machine.ports, machine.watch()
+    allocator, cpus = machine.allocator, machine.watch()
     domains = settled(cpus, allocator.domains) if left is None else left.domains
     found = {domain.id: domain.ddio_found for domain in domains}
 
@@ -285,7 +285,7 @@ def host_reader(
         try:
             first()
             domains = settled(cpus, allocator.domains)
-            domains = domains if ports is None else ports.assign(domains)
+            domains = machine.locate(domains)
         except HardwareError as error:
             raise HostUnreadable(error.message) from error
         as_found = (  # the emulated server gives DDIO's ways as they are now

@@ -74,7 +74,7 @@ IAT_OPTS = [
             ("io_alloc", "resctrl's io_alloc (AMD, Linux 6.19 or later)"),
             (
                 "iordt",
-                "a class of service of all devices (Intel I/O RDT), through resctrl and /dev/mem; "
+                "classes of service of devices (Intel I/O RDT), through resctrl and /dev/mem; "
                 "not tested on any CPU yet",
             ),
             ("none", "DDIO's ways are not changed"),

@@ -38,6 +38,7 @@ ALLOWED = {
     "hardware/host/probe.py": "/proc, sysfs",
     "hardware/cat/resctrl_fs.py": "resctrl",
     "hardware/ddio/iordt.py": "sysfs",
+    "hardware/ddio/pci_place.py": "sysfs",
     "hardware/ddio/rootport.py": "sysfs",
     "hardware/kernel/physical_memory.py": "/dev/mem",
     "hardware/kernel/topology.py": "sysfs",

@@ -10,18 +10,24 @@ programs see the group's masks. The order keeps devices in their ways at each st
 2. in a domain, set the group's mask to the ways that devices have there, and switch on;
 3. only then change the mask.
 
-A restore switches off first, then writes the tags as found; the group goes with all our groups.
+A port with ways of its own has a further group, made in the same order: the group's mask, then the
+tags of the port's channels. Before such a group goes, its channels return to the class of all
+devices.
+
+A restore switches off first, then writes the tags as found; the groups go with all our groups.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from iat_nova.hardware.api import DomainOffline, HardwareError, LastingRefusal
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
+from iat_nova.hardware.ddio import device_ports
 from iat_nova.hardware.ddio.iordt import CLASSES_ON, IoRdt
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import MOST_CHANNELS, Channel
@@ -38,10 +44,13 @@ from iat_nova.hardware.kernel.shape import (
     whole,
 )
 from iat_nova.hardware.kernel.topology import Topology
-from iat_nova.model import CacheDomain, Message, WayMask, message
+from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
 GROUP = f"{PREFIX}devices"
-"""The group whose class all devices have. Removed like our other groups, by its prefix."""
+"""The group whose class all devices have; groups of ports have this name and the first port's id.
+
+Removed like our other groups, by the prefix.
+"""
 
 _L3 = "L3"
 
@@ -67,7 +76,7 @@ def check_usable(found: IoRdt, fs: ResctrlFs) -> None:
 
 
 class DeviceClass:
-    """`hardware.api.DdioWays` through the class of all devices.
+    """`hardware.api.DdioWays` through the class of all devices, and `PortWays` beside this class.
 
     Nothing is opened before the first use. `registers` returns the registers of all channels.
     `found` has the ways of devices while they have no class.
@@ -99,6 +108,9 @@ class DeviceClass:
         self._found = found
         self._tags: dict[Channel, int] = {}  # as written; empty while devices have no class
         self._on: set[int] = set()  # domains that this process has switched on
+        self._number = 0  # of the class of all devices, while this class exists
+        self._ports: dict[int, dict[str, PortGroup]] = {}  # by domain and name of the group
+        self._numbers: dict[str, int] = {}  # of these groups' classes
 
     # ------------------------------------------------------------------------- ways
 
@@ -112,7 +124,7 @@ class DeviceClass:
             return self._found.mask_of(domain)
         if GROUP not in self._fs.groups():
             return None
-        return limits.effective(domain, self._mask(domain.id))
+        return limits.effective(domain, self._mask(GROUP, domain.id))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Set the ways of devices; return them as read back. Raises `HardwareError`.
@@ -122,20 +134,25 @@ class DeviceClass:
         found = limits.find(self._domains(), domain)
         limits.check_ddio(found, mask)
         limits.check_mask(found, mask, GROUP)
-        cpu = self._cpu(found.id)
-        tags = self._tags
         with self._fs.locked(), undoing() as undo:
-            if domain not in self._on:
-                ways = self._found.mask_of(found)
-                if not ways:
-                    raise HardwareError(message("iordt-ways-unknown", domain=domain))
-                tags = tags or self._tag(found, ways, undo)
-                self._set(domain, ways, undo)
-                self._switch(cpu, CLASSES_ON, undo)
-            self._set(domain, mask, undo)
+            tags = self._switched_on(found, undo)
+            self._set(GROUP, domain, mask, undo)
             self._tags = tags
             self._on.add(domain)
         return self.mask_of(found) or WayMask(0)
+
+    def _switched_on(self, domain: CacheDomain, undo: list[Step]) -> dict[Channel, int]:
+        """Give devices their class in a domain, with the ways that they have; return all tags."""
+        if domain.id in self._on:
+            return self._tags
+        cpu = self._cpu(domain.id)
+        ways = self._found.mask_of(domain)
+        if not ways:
+            raise HardwareError(message("iordt-ways-unknown", domain=domain.id))
+        tags = self._tags or self._tag(domain, ways, undo)
+        self._set(GROUP, domain.id, ways, undo)
+        self._switch(cpu, CLASSES_ON, undo)
+        return tags
 
     def _tag(self, domain: CacheDomain, ways: WayMask, undo: list[Step]) -> dict[Channel, int]:
         """Make the group and give its class to all channels; return their tags."""
@@ -147,7 +164,7 @@ class DeviceClass:
                 )
         self._fs.add(GROUP)
         undo.append(lambda: self._fs.remove(GROUP))
-        number = self._class_number(domain, ways)
+        number = self._number = self._class_number(GROUP, domain, ways)
         before = registers.read(Tag.CLASS)
         tags = {one: registers.tagged(one, Tag.CLASS, number) for one in before}
         for channel, value in tags.items():
@@ -155,27 +172,27 @@ class DeviceClass:
             registers.write(channel, Tag.CLASS, value)
         return tags
 
-    def _set(self, domain: int, mask: WayMask, undo: list[Step]) -> None:
-        before = self._mask(domain)
+    def _set(self, group: str, domain: int, mask: WayMask, undo: list[Step]) -> None:
+        before = self._mask(group, domain)
         if before != mask:
-            self._fs.set_masks(GROUP, domain, {_L3: mask})
-            undo.append(lambda: self._fs.set_masks(GROUP, domain, {_L3: before}))
+            self._fs.set_masks(group, domain, {_L3: mask})
+            undo.append(lambda: self._fs.set_masks(group, domain, {_L3: before}))
 
-    def _class_number(self, domain: CacheDomain, ways: WayMask) -> int:
-        """Return the hardware's number of the group's class.
+    def _class_number(self, group: str, domain: CacheDomain, ways: WayMask) -> int:
+        """Return the hardware's number of a group's class.
 
         Without resctrl's mount option ``debug`` the class is the one whose register follows the
         group's mask, twice.
         """
-        if (number := self._fs.hardware_class(GROUP)) is not None:
+        if (number := self._fs.hardware_class(group)) is not None:
             return number
         cpu, numbers = self._cpu(domain.id), set(range(1, self._fs.info().closids))
         most = WayMask((1 << domain.ways) - 1)
         for mask in (ways if ways != most else WayMask.span(0, domain.min_ways), most, ways):
-            self._fs.set_masks(GROUP, domain.id, {_L3: mask})
+            self._fs.set_masks(group, domain.id, {_L3: mask})
             numbers = {one for one in numbers if self._msr.read(cpu, L3_MASK + one) == mask}
         if len(numbers) != 1:
-            raise HardwareError(message("iordt-class-unknown", group=GROUP))
+            raise HardwareError(message("iordt-class-unknown", group=group))
         return numbers.pop()
 
     def _switch(self, cpu: int, wanted: int, undo: list[Step]) -> bool:
@@ -190,8 +207,8 @@ class DeviceClass:
             raise LastingRefusal(message("iordt-switch-differs", value=value, now=kept))
         return True
 
-    def _mask(self, domain: int) -> WayMask:
-        masks = self._fs.masks(GROUP, _L3)
+    def _mask(self, group: str, domain: int) -> WayMask:
+        masks = self._fs.masks(group, _L3)
         if domain not in masks:  # the kernel leaves out offline domains
             raise DomainOffline(domain)
         return masks[domain]
@@ -201,6 +218,82 @@ class DeviceClass:
             if cache.id == domain:
                 return cache.cpus[0]
         raise DomainOffline(domain)
+
+    # ------------------------------------------------------------------------ ports
+
+    def place(self, domain: int, groups: tuple[PortGroup, ...]) -> Mapping[str, WayMask]:
+        """Give ports ways of their own; see `api.PortWays`.
+
+        A group that goes is removed after all else, because a class made again has another number.
+        """
+        found = limits.find(self._domains(), domain)
+        for group in groups:
+            limits.check_mask(found, group.mask, ", ".join(group.ports))
+        wanted = {f"{GROUP}.{group.ports[0]}": group for group in groups}
+        had = self._ports.get(domain, {})
+        if wanted == had:
+            return self.placed(domain)
+        with self._fs.locked():
+            with undoing() as undo:
+                tags = dict(self._switched_on(found, undo))
+                tags |= self._moved(found, wanted, tags, undo)
+                self._tags, self._ports[domain] = tags, wanted
+                self._on.add(domain)
+            for name in had.keys() - wanted.keys():
+                self._fs.remove(name)
+        return self.placed(domain)
+
+    def assign(self, devices: Path, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
+        """Return the domains with their ports (`device_ports.assign`). Raises `HardwareError`."""
+        return device_ports.assign(self._registers().table, devices, domains)
+
+    def placed(self, domain: int) -> Mapping[str, WayMask]:
+        """Read back the masks of the ports with ways of their own; see `api.PortWays`."""
+        groups = self._ports.get(domain, {})
+        if not groups:
+            return {}
+        found, there = limits.find(self._domains(), domain), self._fs.groups()
+        return {
+            port: limits.effective(found, self._mask(name, domain))
+            for name, group in groups.items()
+            if name in there
+            for port in group.ports
+        }
+
+    def _moved(
+        self,
+        domain: CacheDomain,
+        wanted: Mapping[str, PortGroup],
+        tags: Mapping[Channel, int],
+        undo: list[Step],
+    ) -> dict[Channel, int]:
+        """Make groups with their masks and tag their ports' channels; return the changed tags."""
+        registers, there = self._registers(), self._fs.groups()
+        channels = registers.table.port_channels()
+        had = self._ports.get(domain.id, {}).values()
+        numbers = {port: self._number for group in had for port in group.ports}
+        for name, group in wanted.items():
+            if name not in there:
+                self._fs.add(name)
+                undo.append(lambda n=name: self._fs.remove(n))  # type: ignore[misc]
+                self._numbers.pop(name, None)
+            if name not in self._numbers:
+                self._numbers[name] = self._class_number(name, domain, group.mask)
+            number = self._numbers[name]
+            self._set(name, domain.id, group.mask, undo)
+            numbers |= dict.fromkeys(group.ports, number)
+        changed = {}
+        for port, number in numbers.items():
+            if port not in channels:
+                raise HardwareError(message("iordt-port-absent", port=port))
+            for channel in channels[port]:
+                value = registers.tagged(channel, Tag.CLASS, number)
+                if value != tags[channel]:
+                    before = tags[channel]
+                    undo.append(lambda c=channel, b=before: registers.write(c, Tag.CLASS, b))  # type: ignore[misc]
+                    registers.write(channel, Tag.CLASS, value)
+                    changed[channel] = value
+        return changed
 
     # --------------------------------------------------------------- watching and ending
 
@@ -242,6 +335,7 @@ class DeviceClass:
         if saved["tags"]:  # otherwise a domain that is in reach again
             self._tags = {}
             self._on.clear()
+            self._ports.clear()
 
         def switch(domain: str) -> Message | None:
             wanted = saved["switches"][domain]

@@ -142,6 +142,13 @@ class Irdt:
         groups = (tuple(sorted(members, key=order.__getitem__)) for _, members in ports)
         return tuple(sorted(groups, key=lambda group: order[group[0]]))
 
+    def port_channels(self) -> dict[str, tuple[Channel, ...]]:
+        """Return the channels of each port by its id, the address of the port's first device."""
+        return {
+            port[0].address: tuple(sorted({one for device in port for one in device.channels}))
+            for port in self.ports()
+        }
+
 
 def read(data: bytes) -> Irdt:
     """Return the content of a whole table. Raises `IrdtError`."""

@@ -12,14 +12,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError, LastingRefusal, unusable
+from iat_nova.hardware.ddio import pci_place
 from iat_nova.hardware.kernel.rollback import Reach, put_all_back
 from iat_nova.hardware.kernel.shape import mapping, one_of, text
 from iat_nova.model import CacheDomain, DcaPort, Message, message
@@ -31,7 +30,6 @@ _BITS = _ALLOCATING | _NO_SNOOP
 _SETTINGS = (0, _NO_SNOOP, _ALLOCATING, _BITS)  # possible values of the two bits
 _DWORD = struct.Struct("<I")
 _PCI_EXPRESS, _ROOT_PORT = 0x10, 4  # capability; device/port type, bits 7..4 of its flags
-_ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _RIGHT = message("give-port-right")
 
 
@@ -43,7 +41,7 @@ class RootPorts:
     removed in sysfs keeps its register: the bits are restored after a rescan has found the port.
     """
 
-    shape = mapping(text(_ADDRESS.pattern, "a PCI address"), one_of(_SETTINGS))
+    shape = mapping(text(pci_place.ADDRESS.pattern, "a PCI address"), one_of(_SETTINGS))
 
     def __init__(
         self,
@@ -89,26 +87,16 @@ class RootPorts:
         self._is_off = True
 
     def assign(self, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
-        """Return the domains with their switchable ports: a port belongs to its local CPUs' domain.
+        """Return the domains with their switchable ports, as `pci_place` divides devices.
 
-        The kernel lists local CPUs that are online; without any, the NUMA node decides. A port
-        without a known location belongs to the first domain. A port that is unplugged, or whose
-        domain has never been online, belongs to no domain. Raises `HardwareError`.
+        A port that is unplugged belongs to no domain. Raises `HardwareError`.
         """
-        left = [(self._port(name), self._local_cpus(name)) for name in self._there()]
-        nodes = {port.address: self._node(port.address) for port, _ in left}
-        found = []
-        for domain in domains:
-            near = (None, *domain.numa_nodes)
-            mine = tuple(
-                port
-                for port, cpus in left
-                if cpus & set(domain.cpus) or (not cpus and nodes[port.address] in near)
-            )
-            left = [one for one in left if one[0] not in mine]
-            self._of[domain.id] = tuple(port.address for port in mine)
-            found.append(dataclasses.replace(domain, dca_ports=mine))
-        return tuple(found)
+        domains = tuple(domains)
+        self._of |= pci_place.by_domain(self._devices, domains, self._there())
+        return tuple(
+            dataclasses.replace(domain, dca_ports=tuple(map(self._port, self._of[domain.id])))
+            for domain in domains
+        )
 
     def switch(self, domain: int, off: Iterable[str]) -> None:
         """Switch DDIO off at these ports of a domain; restore the bits of its other ports.
@@ -174,22 +162,7 @@ class RootPorts:
 
     def _port(self, name: str) -> DcaPort:
         """Return a port with the devices below: subfolders in sysfs at any depth."""
-        return DcaPort(name, tuple(sorted(_below((self._devices / name).resolve()))))
-
-    def _local_cpus(self, name: str) -> frozenset[int]:
-        path = self._devices / name / "local_cpulist"
-        try:
-            return frozenset(parse_cpus(path.read_text()))
-        except (OSError, ValueError) as error:
-            raise HardwareError(unusable(path, error)) from error
-
-    def _node(self, name: str) -> int | None:
-        """Return a port's NUMA node, None if the kernel knows none."""
-        try:
-            node = int((self._devices / name / "numa_node").read_text())
-        except (OSError, ValueError):
-            return None
-        return node if node >= 0 else None
+        return DcaPort(name, tuple(sorted(pci_place.below((self._devices / name).resolve()))))
 
     def _is_there(self, port: str) -> bool:
         """Tell whether a port is present in sysfs."""
@@ -249,10 +222,3 @@ class RootPorts:
                 return config[at + 2] >> 4 == _ROOT_PORT
             at = config[at + 1]
         return False
-
-
-def _below(folder: Path) -> Iterator[str]:
-    for child in folder.iterdir():
-        if _ADDRESS.fullmatch(child.name) and child.is_dir():
-            yield child.name
-            yield from _below(child)

@@ -121,6 +121,10 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         devices = ddio.inspect() if isinstance(ddio, DeviceClass) else ()
         return (*allocator.inspect().foreign, *devices, *(ports.inspect() if ports else ()))
 
+    def locate(found: tuple[CacheDomain, ...]) -> tuple[CacheDomain, ...]:
+        found = found if ports is None else ports.assign(found)
+        return ddio.assign(host.roots.pci, found) if isinstance(ddio, DeviceClass) else found
+
     return Machine(
         counters,
         allocator,
@@ -133,6 +137,8 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         inspect=inspect,
         forget=found.clear,
         ports=ports,
+        port_ways=ddio if isinstance(ddio, DeviceClass) else None,
+        locate=locate,
         monitor=_monitor(host, cat_choice) if wanted.monitor else None,
     )
 

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Mapping
 
 from iat_nova.common.clock import Clock
-from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, PortDca
+from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, PortDca, PortWays
 from iat_nova.hardware.counters.monitor import Monitor
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.host.probe import Host
@@ -39,12 +39,14 @@ class Machine:
     """The interfaces of one machine, and its clock.
 
     `ends_s`: end of the machine's time, in seconds of that clock. `dca`: root ports that strategies
-    may switch. `host`: the host with these interfaces; None for a machine in memory, which needs no
-    snapshot. `choices`: the chosen interfaces, with reasons. `parts`: the parts that a snapshot
-    saves, in this order. `inspect` returns changes by other programs to the agent's classes and to
-    `ports`; it also puts CPUs that were offline back into their classes. `forget` drops the DDIO
-    ways that were found, to read them again. `ports`: root ports with DDIO off while an agent
-    enforces. `monitor` counts each tenant's part of the LLC, where the configuration asks for that.
+    may switch. `port_ways`: ports that may have ways of their own. `host`: the host with these
+    interfaces; None for a machine in memory, which needs no snapshot. `choices`: the chosen
+    interfaces, with reasons. `parts`: the parts that a snapshot saves, in this order. `inspect`
+    returns changes by other programs to the agent's classes and to `ports`; it also puts CPUs that
+    were offline back into their classes. `forget` drops the DDIO ways that were found, to read them
+    again. `ports`: root ports with DDIO off while an agent enforces. `locate` returns cache domains
+    with the root ports, and the devices' ports, whose devices write there; raises `HardwareError`.
+    `monitor` counts each tenant's part of the LLC, where the configuration asks for that.
     """
 
     counters: Counters
@@ -53,12 +55,14 @@ class Machine:
     clock: Clock
     ends_s: float = math.inf
     dca: PortDca | None = None
+    port_ways: PortWays | None = None
     host: Host | None = None
     choices: tuple[ChosenInterface, ...] = ()
     parts: Mapping[str, Restorable] = dataclasses.field(default_factory=dict)
     inspect: Callable[[], tuple[Message, ...]] = tuple
     forget: Callable[[], None] = lambda: None
     ports: RootPorts | None = None
+    locate: Callable[[tuple[CacheDomain, ...]], tuple[CacheDomain, ...]] = tuple
     monitor: Monitor | None = None
 
     def missing(self) -> tuple[Message, ...]:

@@ -230,7 +230,9 @@ _CHANGES: Mapping[str, str] = {
     "{wrote:mask}",
     "class-limit-changed": "class {number}: MB:{domain} is {limit}, the agent wrote {wrote}",
     "class-cpu-moved": "CPU {cpu} was moved out of class {number}",
+    "port-ways-changed": "domain {domain}: another program changed the ways of port {ports:list}",
     "ddio-changed": "domain {domain}: DDIO was left at {left:mask} and is at {now:mask}",
+    "iordt-port-absent": "the table IRDT has no port {port} any more",
     "iordt-tags-changed": "I/O RDT channels {channels:list}: the class tags were changed",
     "iordt-switch-changed": "cache domain {domain}: classes of devices were switched off",
     "port-bits-changed": "root port {port}: perfctrlsts_0 bits were left at {left:#x} and are "

@@ -10,10 +10,11 @@ from iat_nova.hardware.counters import events
 from iat_nova.hardware.ddio import irdt
 from iat_nova.hardware.ddio.iordt import tag_registers
 from iat_nova.hardware.ddio.iordt_classes import GROUP, DeviceClass
+from iat_nova.hardware.ddio.iordt_registers import Tag
 from iat_nova.hardware.ddio.ways import MsrDdio
 from iat_nova.hardware.host.probe import Host
 from iat_nova.hardware.kernel.shape import check
-from iat_nova.model import WayMask, message
+from iat_nova.model import PortGroup, WayMask, message
 from tests.proofs import proves
 from tests.said import codes
 from tests.unit.hardware import contract, irdt_tables, trees
@@ -219,6 +220,163 @@ class Contract(Case, contract.DdioContract, unittest.TestCase):
         self.assertEqual([0, 0], self.switches())
 
 
+NIC0, NIC1, DISK, SHARED = "0000:3b:00.0", "0000:3b:00.1", "0000:3d:00.0", "0000:af:00.0"
+
+
+class PortsCase(Case):
+    """Ports of domain 0 with ways of their own."""
+
+    def setUp(self):
+        super().setUp()
+        self.ddio, _ = self.make()
+
+    def place(self, *groups, domain=0):
+        made = tuple(PortGroup(ports, WayMask(mask)) for ports, mask in groups)
+        return self.ddio.place(domain, made)
+
+    def classes(self):
+        """Return the class of each channel, by name."""
+        registers = self.tags()
+        return {
+            str(one): registers.tag_of(one, Tag.CLASS, value)
+            for one, value in registers.read(Tag.CLASS).items()
+        }
+
+    def masks(self):
+        """Return the mask in domain 0 of each of our groups, by the class's number."""
+        return {
+            self.tree.hardware_class(group): int(self.tree.masks(group, "L3")[0])
+            for group in self.tree.groups()
+        }
+
+
+@proves("ways of single ports: I/O RDT", on=(events.GRANITE_RAPIDS.name,))
+class Ports(PortsCase, unittest.TestCase):
+    """Ways of single ports, beside the class of all devices."""
+
+    def test_placed(self):
+        """Each group of ports has a class with its mask; all others have that of all devices."""
+        self.assertEqual({}, self.place())
+        self.assertEqual(((), []), (self.tree.groups(), self.memory.writes))
+        placed = self.place(((NIC0,), 0x0F0), ((DISK, SHARED), 0x00F))
+        self.assertEqual({NIC0: 0x0F0, DISK: 0x00F, SHARED: 0x00F}, placed)
+        self.assertEqual({1: 0x600, 2: 0x0F0, 3: 0x00F}, self.masks())
+        self.assertEqual(
+            {"0.0.0": 2, "0.0.1": 1, "0.1.0": 1, "0.2.0": 3, "1.0.0": 1, "1.0.1": 3, "1.0.2": 1,
+             "1.0.3": 1}, self.classes(),
+        )  # fmt: skip
+        self.assertEqual(([1, 0], 0x600), (self.switches(), self.ddio.read(0)))
+        self.assertEqual(((), placed), (self.ddio.inspect(), self.ddio.placed(0)))
+
+    def test_moved(self):
+        """Masks follow, ports change their class, and groups without ports go."""
+        self.place(((NIC0,), 0x0F0), ((DISK, SHARED), 0x00F))
+        self.ddio.write(0, WayMask(0x700))
+        wrote = len(self.memory.writes)
+        self.assertEqual({NIC0: 0x030, DISK: 0x00F, SHARED: 0x00F},
+                         self.place(((NIC0,), 0x030), ((DISK, SHARED), 0x00F)))  # fmt: skip
+        self.assertEqual(wrote, len(self.memory.writes))
+        self.place(((NIC0, SHARED), 0x030))
+        self.assertEqual({1: 0x700, 2: 0x030}, self.masks())
+        self.assertEqual((2, 1, 2), tuple(map(self.classes().get, ("0.0.0", "0.2.0", "1.0.1"))))
+        self.place()
+        self.assertEqual({1: 0x700}, self.masks())
+        self.assertEqual({1}, set(self.classes().values()))
+
+    def test_order(self):
+        """A port gets its class once the mask is there, and leaves before its group goes."""
+        steps = []
+        self.memory.before_write = lambda: steps.append(self.masks())
+        rmdir = self.tree.rmdir
+
+        def removed(name):
+            steps.append(self.classes()["0.0.0"])
+            rmdir(name)
+
+        self.tree.rmdir = removed
+        self.place(((NIC0,), 0x0F0))
+        self.assertEqual({1: 0x600, 2: 0x0F0}, steps[-1])
+        self.place()
+        self.assertEqual([{1: 0x600, 2: 0x0F0}, 1], steps[-2:])
+
+    def test_refused_steps(self):
+        """Each refused write is undone with all before it, also with the class of all devices."""
+        before = (dict(self.memory.values), self.tree.state())
+        for groups in ((((NIC0,), 0x0F0), ((DISK,), 0x00F)), (((DISK,), 0x030),)):
+            for refused in range(1, 99):
+                left = [refused]
+
+                def count(left=left):
+                    left[0] -= 1
+                    if left[0] == 0:
+                        raise HardwareError("refused")
+
+                self.memory.before_write = count
+                try:
+                    self.place(*groups)
+                except HardwareError:
+                    self.assertEqual(before, (self.memory.values, self.tree.state()))
+                else:
+                    break
+            before = (dict(self.memory.values), self.tree.state())
+        self.assertEqual({DISK: 0x030}, self.ddio.placed(0))
+
+    def test_refused(self):
+        """Masks that the hardware does not take, and ports that are none."""
+        for groups, code in (
+            ((((NIC0,), 0x500),), "mask-with-gap"),
+            ((((NIC0,), 0),), "mask-empty"),
+            (((("0000:99:00.0",), 0x3),), "iordt-port-absent"),
+        ):
+            with self.assertRaises(HardwareError) as caught:
+                self.place(*groups)
+            self.assertIn(code, codes(caught.exception.message))
+            self.assertEqual((), self.tree.groups())
+
+    def test_another_hand(self):
+        """A mask, a group and a tag that others change are seen."""
+        self.place(((NIC0,), 0x0F0))
+        self.tree.write(f"{GROUP}.{NIC0}/schemata", "L3:0=3\n")
+        self.assertEqual({NIC0: 0x3}, self.ddio.placed(0))
+        self.tree.rmdir(f"{GROUP}.{NIC0}")
+        self.assertEqual({}, self.ddio.placed(0))
+        self.memory.values[BASE + 0x100] = 1
+        told = (message("iordt-tags-changed", channels=("0.0.0",)),)
+        self.assertEqual(told, self.ddio.inspect())
+
+    def test_restored(self):
+        """Tags and switches as found; then ports begin anew."""
+        saved = json.loads(json.dumps(self.ddio.save()))
+        before = dict(self.memory.values)
+        self.place(((NIC0,), 0x0F0), ((DISK,), 0x00F))
+        self.ddio.restore(saved)
+        self.assertEqual((before, [0, 0]), (self.memory.values, self.switches()))
+        self.assertEqual(3, len(self.allocator.restore(self.allocator.save())))
+        self.assertEqual(((), {}), (self.tree.groups(), self.ddio.placed(0)))
+        self.assertEqual({NIC0: 0x00F}, self.place(((NIC0,), 0x00F)))
+
+
+class PortsWithoutDebug(PortsCase, unittest.TestCase):
+    """The classes' numbers from their registers."""
+
+    debug = False
+
+    def test_the_classes_are_found(self):
+        """Once each: a group with ports keeps its mask while others are looked for."""
+        self.place(((NIC0,), 0x0F0))
+        seen = []
+        wrote = self.tree.write
+
+        def write(name, text):
+            seen.append(name)
+            wrote(name, text)
+
+        self.tree.write = write
+        self.place(((NIC0,), 0x0F0), ((DISK,), 0x0F0))
+        self.assertEqual({f"{GROUP}.{DISK}/schemata"}, set(seen))
+        self.assertEqual((2, 3, 1), tuple(map(self.classes().get, ("0.0.0", "0.2.0", "0.1.0"))))
+
+
 class WithoutDebug(Case, contract.DdioContract, unittest.TestCase):
     """The class's number from its register, which follows the group's mask."""
 
@@ -288,6 +446,9 @@ class Agent(test_restore.MachineCase):
     def change_all(self, owned):
         super().change_all(owned)
         owned.machine.ddio.write(1, WayMask(0x700))
+        for ports in ((DISK,), (DISK, SHARED), ()):
+            groups = (PortGroup((NIC0,), WayMask(0x0F0)), PortGroup(ports, WayMask(0x00F)))
+            owned.machine.port_ways.place(0, groups if ports else groups[:1])
 
     def assert_as_found(self):
         super().assert_as_found()
@@ -295,7 +456,7 @@ class Agent(test_restore.MachineCase):
         self.assertEqual([0, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
 
     def test_a_class_of_devices_and_back(self):
-        """Tenants have one class less; the host ends as found."""
+        """Tenants have one class less, and one a group of ports; the host ends as found."""
         owned = self.owned()
         domain = owned.machine.allocator.domains()[0]
         self.assertEqual((self.tree.closids - 1, 0x600), (domain.classes, domain.ddio_found))
@@ -303,7 +464,7 @@ class Agent(test_restore.MachineCase):
             owned.snapshot.protect()
             self.change_all(owned)
             self.assertEqual(((), ()), (owned.owners(), owned.machine.inspect()))
-            many = (ClassMask(f"{n}", (), WayMask(0x3)) for n in range(domain.classes - 1))
+            many = (ClassMask(f"{n}", (), WayMask(0x3)) for n in range(domain.classes - 2))
             owned.machine.allocator.apply(0, tuple(many))
             self.memory.values[BASE + 0x100] = 0
             (told,) = owned.machine.inspect()

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PCI devices in sysfs: the cache domain into which a device writes, and the devices behind it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from iat_nova.common.cpulist import parse_cpus
+from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.model import CacheDomain
+
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+def by_domain(
+    devices: Path, domains: Iterable[CacheDomain], names: Iterable[str]
+) -> dict[int, tuple[str, ...]]:
+    """Divide devices by cache domain: a device belongs to its local CPUs' domain.
+
+    The kernel lists local CPUs that are online; without any, the NUMA node decides. A device
+    without a known location belongs to the first domain. A device whose domain has never been
+    online belongs to no domain. Raises `HardwareError`.
+    """
+    left = {name: (_local_cpus(devices / name), _node(devices / name)) for name in names}
+    found = {}
+    for domain in domains:
+        near = (None, *domain.numa_nodes)
+        found[domain.id] = tuple(
+            name
+            for name, (cpus, node) in left.items()
+            if cpus & set(domain.cpus) or (not cpus and node in near)
+        )
+        left = {name: place for name, place in left.items() if name not in found[domain.id]}
+    return found
+
+
+def below(folder: Path) -> Iterator[str]:
+    """Yield the addresses of the devices below a port or bridge, at any depth."""
+    for child in folder.iterdir():
+        if ADDRESS.fullmatch(child.name) and child.is_dir():
+            yield child.name
+            yield from below(child)
+
+
+def virtual_functions(folder: Path) -> Iterator[str]:
+    """Yield the addresses of a physical function's virtual functions."""
+    for link in folder.glob("virtfn*"):
+        yield link.resolve().name
+
+
+def _local_cpus(folder: Path) -> frozenset[int]:
+    path = folder / "local_cpulist"
+    try:
+        return frozenset(parse_cpus(path.read_text()))
+    except (OSError, ValueError) as error:
+        raise HardwareError(unusable(path, error)) from error
+
+
+def _node(folder: Path) -> int | None:
+    """Return a device's NUMA node, None if the kernel knows none."""
+    try:
+        node = int((folder / "numa_node").read_text())
+    except (OSError, ValueError):
+        return None
+    return node if node >= 0 else None
