@@ -32,6 +32,8 @@ SENTENCES: Mapping[str, str] = {
     "lend-all": "promised ways for all",
     "limit-streams": "best-effort streams to {percent} % of their memory bandwidth",
     "limit-streams-no-more": "all their memory bandwidth back to streams",
+    "ports-aside": "one way of their own for ports {ports:list}",
+    "port-back": "DDIO's ways for port {port} again",
     "port-dca-off": "DDIO off at root port {port}",
     "port-dca-on": "DDIO on again at root port {port}",
     "release": "out of the pollute buffer",

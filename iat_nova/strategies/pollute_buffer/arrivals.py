@@ -29,11 +29,16 @@ def same_members(members: tuple[Member, ...], inventory: DomainInventory) -> boo
 
 
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
-    """Return the plan with DDIO on at root ports without a tenant's device."""
+    """Return the plan with DDIO on at root ports, and no port aside, without a tenant's device."""
     devices = {device for tenant in inventory.tenants for device in tenant.devices}
     used = (one for one in inventory.domain.dca_ports if not devices.isdisjoint(one.devices))
     known = {port.address for port in used}
-    return dataclasses.replace(plan, dca_off=tuple(one for one in plan.dca_off if one in known))
+    writing = {port for tenant in inventory.tenants for port in tenant.ports}
+    return dataclasses.replace(
+        plan,
+        dca_off=tuple(one for one in plan.dca_off if one in known),
+        aside=plan.aside & writing,
+    )
 
 
 def has(plan: Plan, tenant: str) -> Message:

@@ -16,7 +16,7 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.layout.open_ways import open_ways
-from iat_nova.strategies.pollute_buffer import judge, room
+from iat_nova.strategies.pollute_buffer import judge, ports, room
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.plan import Limit, Move, Plan
 from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
@@ -304,6 +304,7 @@ FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
     "buffer-size": _size,
     "ddio-ways": _ddio,
     "port-dca": _dca,
+    "ports-aside": ports.moves,
     "share-guaranteed-ways": _lend,
     "memory-bandwidth": _throttle,
 }
@@ -312,7 +313,7 @@ FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
 
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
     """Return whether the hardware has enough classes of service for a plan."""
-    groups = plans.layout(inventory, plan).groups
+    placed = plans.layout(inventory, plan)
     hosts = {one.id for one in inventory.tenants if one.kind is TenantKind.HOST}
-    own = sum(1 for group in groups if hosts.isdisjoint(group.tenants))
-    return own <= inventory.domain.classes - 1
+    own = sum(1 for group in placed.groups if hosts.isdisjoint(group.tenants))
+    return own + len(placed.ports) <= inventory.domain.classes - 1

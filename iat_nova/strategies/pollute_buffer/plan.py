@@ -14,6 +14,7 @@ from iat_nova.model import (
     Group,
     Layout,
     Message,
+    PortGroup,
     Priority,
     Tenant,
     WayMask,
@@ -48,6 +49,7 @@ class Plan:
     * `lent`: owners of guaranteed ways that lose nothing if others fill these ways, too.
     * `limits`: limits of memory bandwidth.
     * `dca_off`: root ports whose devices write to memory instead of into the LLC.
+    * `aside`: ports (`CacheDomain.device_ports`) that write into `room.aside`, not DDIO's ways.
     """
 
     confined: frozenset[str]
@@ -59,6 +61,7 @@ class Plan:
     lent: tuple[Own, ...] = ()
     limits: tuple[Limit, ...] = ()
     dca_off: tuple[str, ...] = ()
+    aside: frozenset[str] = frozenset()
 
     def bandwidth_of(self, tenant: str) -> int:
         """Return a tenant's limit of memory bandwidth, in percent."""
@@ -119,7 +122,14 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
         groups,
         grouped=any(len(g.tenants) > 1 for g in groups),
         dca_off=plan.dca_off,
+        ports=_ports(inventory.domain, plan),
     )
+
+
+def _ports(domain: CacheDomain, plan: Plan) -> tuple[PortGroup, ...]:
+    ids = tuple(port.id for port in domain.device_ports if port.id in plan.aside)
+    mask = room.aside(domain, plan.own, plan.ddio)
+    return (PortGroup(ids, mask),) if ids and mask else ()
 
 
 def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
@@ -158,6 +168,8 @@ def _lowest_dirty(inventory: DomainInventory, plan: Plan) -> int:
     """Return the lowest of the topmost ways that devices, or confined tenants, fill."""
     domain = inventory.domain
     lowest = domain.ways - plan.ddio
+    for group in _ports(domain, plan):
+        lowest = min(lowest, group.mask.lowest)
     if plan.on_ddio and len(plan.own) < 2 and plan.confined - plan.owners:
         everything = room.shared(domain, plan.own, plan.ddio)
         least = _least(inventory, plan)

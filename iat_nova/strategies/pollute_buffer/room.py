@@ -88,6 +88,19 @@ def shared(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
     return WayMask.span(lowest, max(0, top - lowest))
 
 
+def aside(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
+    """Return the ways of ports aside: the topmost shared ways below DDIO's; empty without room.
+
+    A buffer of at least two ways below DDIO's has these ways, too, and the ways lie between those
+    that critical tenants keep clear of and all others.
+    """
+    everything, least = shared(domain, own, ddio), max(1, domain.min_ways)
+    top = min(everything.highest + 1, _clean(domain, ddio))
+    if not ddio or top - least <= everything.lowest:
+        return WayMask(0)
+    return WayMask.span(top - least, least)
+
+
 def mask(
     domain: CacheDomain, own: Sequence[Own], ddio: int, tenant: Tenant, *, reach: bool
 ) -> WayMask:

@@ -439,7 +439,7 @@ def _written(before: State, now: Now, outcome: Outcome) -> tuple[State, Decision
 
 
 def _moved(before: Layout | None, after: Layout, inventory: DomainInventory) -> tuple[str, ...]:
-    """Return tenants with a changed mask, and ``ddio`` for a change of DDIO.
+    """Return tenants and ports with a changed mask, and ``ddio`` for a change of DDIO.
 
     A new tenant had all ways before, as without an agent.
     """
@@ -449,6 +449,7 @@ def _moved(before: Layout | None, after: Layout, inventory: DomainInventory) -> 
         for tenant in inventory.tenants
         if after.mask_of(tenant.id) != ((before and before.mask_of(tenant.id)) or everything)
     ]
+    found += after.ports_moved_since(before)
     ddio = before.ddio if before is not None else (inventory.domain.ddio_found or after.ddio)
     off = before.dca_off if before is not None else ()
     return (*found, "ddio") if (after.ddio, after.dca_off) != (ddio, off) else tuple(found)

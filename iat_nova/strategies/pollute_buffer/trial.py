@@ -131,6 +131,9 @@ def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
     tenants, before, after = inventory.tenants, state.plan, state.trial.plan
     if before.ddio != after.ddio:
         return frozenset(one.id for one in tenants if one.devices)
+    moved = before.aside ^ after.aside
+    if moved:
+        return frozenset(one.id for one in tenants if not moved.isdisjoint(one.ports))
     ports = set(before.dca_off) ^ set(after.dca_off)
     switched = [port for port in inventory.domain.dca_ports if port.address in ports]
     devices = {device for port in switched for device in port.devices}

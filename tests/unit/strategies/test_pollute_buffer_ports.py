@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports whose owners gain nothing from the cache write aside, where a trial shows a gain."""
+
+import dataclasses
+import random
+import unittest
+from collections.abc import Callable
+
+from iat_nova.experiments.plant.curves import MissCurve
+from iat_nova.experiments.plant.formula_host import FormulaHost
+from iat_nova.model import (
+    CacheDomain,
+    Decision,
+    DevicePort,
+    Layout,
+    Parameters,
+    Priority,
+    Sample,
+    WayMask,
+)
+from iat_nova.strategies.layout.check import check
+from iat_nova.strategies.pollute_buffer import moves, plan, room
+from iat_nova.strategies.pollute_buffer.room import Own
+from tests.unit.strategies.test_pollute_buffer import BE, PC, STREAM, Run, host
+
+NIC, DISK, OTHER = "0000:3b:00.0", "0000:5e:00.0", "0000:5f:00.0"
+PORTS = tuple(DevicePort(one, (one,)) for one in (NIC, DISK, OTHER))
+LINES_PER_S = 5e7
+
+
+def server(
+    disk: MissCurve = STREAM, disk_priority: Priority = BE, ports: tuple[DevicePort, ...] = PORTS
+) -> FormulaHost:
+    """Return a host of a critical tenant with a card and two with a disk each."""
+    here = host((PC, STREAM), (disk_priority, disk), (BE, STREAM), device_ports=ports)
+    card, *disks = here.inventory.tenants
+    tenants = (
+        dataclasses.replace(card, io=True, ports=(NIC,)),
+        *(
+            dataclasses.replace(one, ports=(port,))
+            for one, port in zip(disks, (DISK, OTHER), strict=True)
+        ),
+    )
+    loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
+    inventory = dataclasses.replace(here.inventory, tenants=tenants)
+    return FormulaHost(inventory, loads, here.inbound)
+
+
+class Aside(Run):
+    """A host where the card's owner misses less for each port aside; disks' owners may lose."""
+
+    def __init__(self, gain: float, loss: float = 0.0) -> None:
+        super().__init__(0.0)
+        self.gain, self.loss = gain, loss
+
+    def on(
+        self, here: FormulaHost, seconds: int, look: Callable[[Decision], None] = lambda d: None
+    ) -> None:
+        def checked(decision: Decision) -> None:
+            check(here.inventory, decision.layout)
+            look(decision)
+
+        for _ in range(seconds):
+            super().on(_Seen(here, self.gain, self.loss), 1, checked)  # type: ignore[arg-type]
+
+    @property
+    def aside(self) -> dict[str, WayMask]:
+        """Return the masks of the ports aside now."""
+        return self.decisions[-1].layout.port_masks
+
+
+class _Seen:
+    def __init__(self, here: FormulaHost, gain: float, loss: float) -> None:
+        self.inventory = here.inventory
+        self._here, self._gain, self._loss = here, gain, loss
+
+    def sample(
+        self, layout: Layout | None, at_s: float, dice: random.Random, noise: float
+    ) -> Sample:
+        seen = self._here.sample(layout, at_s, dice, noise)
+        aside = {} if layout is None else layout.port_masks
+        rates = dict(seen.tenants)
+        cycles = rates["t0"].cycles_per_s
+        stalled = 0.3 - self._gain * sum(port in aside for port in (DISK, OTHER))
+        rates["t0"] = dataclasses.replace(
+            rates["t0"], misses_per_s=stalled * cycles / 100, references_per_s=cycles / 100
+        )
+        for tenant, port in (("t1", DISK), ("t2", OTHER)):
+            if port in aside and tenant in rates:
+                left = (1.0 - self._loss) * rates[tenant].instructions_per_s
+                rates[tenant] = dataclasses.replace(rates[tenant], instructions_per_s=left)
+        return dataclasses.replace(
+            seen,
+            tenants=rates,
+            ddio_hits_per_s=0.0,
+            ddio_misses_per_s=LINES_PER_S,
+        )
+
+
+class AsideTest(unittest.TestCase):
+    def test_best_effort_ports_go_aside_together_where_that_pays(self) -> None:
+        """Into the way below DDIO's; the move is told with its subject, and ports as moved."""
+        run = Aside(0.1)
+        run.on(server(), 40)
+        self.assertEqual({DISK: 0x100, OTHER: 0x100}, run.aside)
+        (kept,) = run.steps("kept", "ports-aside")
+        self.assertEqual("ddio", kept.subject)
+        (moved, *_) = [one.moved for one in run.decisions if DISK in one.moved]
+        self.assertIn(OTHER, moved)
+
+    def test_undone_where_nobody_gains(self) -> None:
+        """The trial is told, and undone."""
+        run = Aside(0.0)
+        run.on(server(), 40)
+        self.assertTrue(run.steps("tried", "ports-aside"))
+        self.assertEqual({}, run.aside)
+
+    def test_undone_where_owners_lose_more_than_others_gain(self) -> None:
+        """Less than the least speed of best-effort tenants weighs like a critical tenant's."""
+        run = Aside(0.01, loss=0.6)
+        run.on(server(), 40)
+        self.assertTrue(run.steps("tried", "ports-aside"))
+        self.assertEqual({}, run.aside)
+
+    def test_never_the_ports_of_those_that_read_packets_or_find_blocks(self) -> None:
+        """A critical tenant's disk goes aside only if cache hits save its owner little."""
+        for curve, aside in ((STREAM, {DISK, OTHER}), (MissCurve(0.5, ()), {OTHER})):
+            run = Aside(0.1)
+            run.on(server(curve, PC), 40)
+            self.assertEqual(aside, set(run.aside))
+
+    def test_hosts_without_ports_try_nothing(self) -> None:
+        """Neither without I/O RDT, nor for a port of nobody."""
+        for ports in ((), PORTS[:1]):
+            run = Aside(0.1)
+            run.on(server(ports=ports), 40)
+            self.assertEqual([], run.steps("ports-aside"))
+
+    def test_back_when_the_owner_leaves(self) -> None:
+        """A port of nobody is the host's own, which has DDIO's ways."""
+        run = Aside(0.1)
+        here = server()
+        run.on(here, 40)
+        tenants = here.inventory.tenants[:2]
+        loads = {one.id: load for one, load in zip(tenants, here.loads, strict=False)}
+        inventory = dataclasses.replace(here.inventory, tenants=tenants)
+        run.on(FormulaHost(inventory, loads, here.inbound), 2)
+        self.assertEqual({DISK}, set(run.aside))
+
+
+class PlaceTest(unittest.TestCase):
+    """Where the ways of ports aside are."""
+
+    def test_below_ddio_and_what_is_guaranteed(self) -> None:
+        """The topmost shared ways outside DDIO's, never a tenant's own, none without room."""
+        cache = CacheDomain(0, (0,), 11, 16)
+        own = (Own("a", 2), Own("b", 3))
+        for domain, owned, ddio, mask in (
+            (cache, (), 2, 0x100),
+            (dataclasses.replace(cache, min_ways=2), (), 2, 0x180),
+            (dataclasses.replace(cache, coerced_ways=WayMask(0x600)), (), 1, 0x100),
+            (cache, own[:1], 2, 0x100),
+            (cache, own, 2, 0x020),
+            (cache, (Own("a", 2), Own("b", 6)), 2, 0),
+            (cache, (), 0, 0),
+            (cache, (), 11, 0),
+        ):
+            with self.subTest(mask=mask):
+                self.assertEqual(mask, room.aside(domain, owned, ddio))
+
+    def test_classes(self) -> None:
+        """The ports' class is one of the machine's."""
+        here = server()
+        for classes, fits in ((3, True), (2, False)):
+            domain = dataclasses.replace(here.inventory.domain, classes=classes)
+            inventory = dataclasses.replace(here.inventory, domain=domain)
+            aside = dataclasses.replace(plan.found(domain, 2), aside=frozenset((DISK,)))
+            self.assertEqual(fits, moves.has_classes(inventory, aside))
+
+    def test_critical_tenants_keep_clear(self) -> None:
+        """Out of the ways of ports aside as well as DDIO's."""
+        here = server()
+        card, *others = here.inventory.tenants
+        inventory = dataclasses.replace(
+            here.inventory, tenants=(dataclasses.replace(card, io=False), *others)
+        )
+        found = plan.found(inventory.domain, Parameters().ddio_ways_min)
+        clear = dataclasses.replace(found, clear=True, aside=frozenset((DISK,)))
+        self.assertEqual(0x0FF, plan.layout(inventory, clear).mask_of(card.id))
