@@ -18,15 +18,14 @@ from typing import Any
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits, resctrl_saved
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlFs
+from iat_nova.hardware.cat.resctrl_cpus import GroupCpus
+from iat_nova.hardware.cat.resctrl_domains import ReadClassRegister, ResctrlDomains
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
 from iat_nova.hardware.cat.resctrl_lines import GroupLines
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
-
-ReadClassRegister = Callable[[int, int], WayMask]
-"""(CPU, number from 0) -> the mask in this mask register of the CPU's package."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,14 +62,10 @@ class ResctrlMemory:
     limits: Mapping[int, Mapping[int, int]]
 
 
-class Resctrl(AllReachable):
+class Resctrl(ResctrlDomains, AllReachable):
     """`hardware.api.CacheAllocator` on a mounted resctrl file system.
 
-    `coupled`: the hardware sets the ways shared with I/O together (Skylake); resctrl shows the
-    requested mask, but the register has more ways. `read_register` reads the effective mask if the
-    MSR driver is loaded and resctrl is mounted with ``-o debug``. `complete` adds properties that
-    resctrl does not know (DDIO) to a domain. Settings of offline CPUs and domains are lost: the
-    kernel resets these.
+    Settings of offline CPUs and domains are lost: the kernel resets these.
     """
 
     shape = resctrl_saved.SHAPE
@@ -84,79 +79,19 @@ class Resctrl(AllReachable):
         read_register: ReadClassRegister | None = None,
         complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
     ) -> None:
-        self._fs = fs
-        self._topology = topology
-        self.coupled = coupled
-        self._read_register = read_register
-        self._complete = complete
-        self._info: Info | None = None
-        self._domains: dict[int, CacheDomain] = {}
+        super().__init__(
+            fs, topology, coupled=coupled, read_register=read_register, complete=complete
+        )
         self._classes: dict[int, dict[str, ClassMask]] = {}  # as requested, by domain
         self._slots: dict[int, dict[str, int]] = {}  # class -> number of its group, by domain
         self._made: set[int] = set()  # numbers of our groups that exist
-        self._cpus: dict[int, frozenset[int]] = {}  # of each group, as last written
-        self._plugged: dict[int, int | None] = {}  # of each CPU, at the time of the write
-        self._online: dict[int, dict[int, int | None]] = {}  # likewise of each domain's online CPUs
+        self._online: dict[int, dict[int, int | None]] = {}  # stamps of each domain's online CPUs
         self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
         self._default_found: dict[int, dict[str, WayMask]] = {}  # original masks, by resource
+        self._cpus = GroupCpus(fs, topology, _group)
         self._lines = GroupLines(fs, _group)
 
-    # ------------------------------------------------------------------- what is there
-
-    def mounted(self) -> bool:
-        """Return whether resctrl is mounted now."""
-        return (self._fs.root / "schemata").exists()
-
-    def domains(self) -> tuple[CacheDomain, ...]:
-        """Read the cache domains with their limits.
-
-        `classes` leaves out classes of foreign groups and of devices (io_alloc). `reserved_ways`:
-        ways of exclusive and pseudo-locked groups. A CPU seen once stays in its domain while
-        offline, and so do the NUMA nodes of its socket.
-        """
-        info = self._info = self._fs.info()
-        exclusive = self._fs.in_use_exclusively(info)
-        bandwidth = self._fs.bandwidth_control().control
-        classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
-        present = self._fs.masks(DEFAULT_GROUP, info.resources[0])
-        for cache in self._topology.caches():
-            if cache.id not in present:
-                continue
-            known = self._domains.get(cache.id)
-            cpus = set(cache.cpus) | set(known.cpus if known else ())
-            nodes = set(cache.socket_nodes) | set(known.numa_nodes if known else ())
-            ways = info.cbm_mask.bit_length()
-            domain = CacheDomain(
-                id=cache.id,
-                cpus=tuple(sorted(cpus)),
-                ways=ways,
-                classes=max(classes, 1),
-                min_ways=max(info.min_cbm_bits, 1),  # AMD accepts empty masks; we never write them
-                sparse_masks=info.sparse_masks,
-                coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
-                reserved_ways=exclusive.get(cache.id, WayMask(0)),
-                way_bytes=cache.size_bytes and cache.size_bytes // ways,
-                numa_nodes=tuple(sorted(nodes)),
-                bandwidth=bandwidth,
-            )
-            self._domains[cache.id] = self._complete(domain)
-        if not self._domains:
-            raise HardwareError(message("resctrl-without-domains", path=str(self._fs.root)))
-        return tuple(self._domains[number] for number in sorted(self._domains))
-
-    def remember(self, domains: Iterable[CacheDomain]) -> None:
-        """Take exactly these domains as seen earlier, also with offline CPUs."""
-        self._domains = {domain.id: domain for domain in domains}
-
-    def foreign_groups(self) -> tuple[str, ...]:
-        """Return the control groups of other programs, without monitoring groups."""
-        return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
-
-    def own_groups(self) -> tuple[str, ...]:
-        """Return the control groups with our name, from any program; empty if unmounted."""
-        if not self.mounted():
-            return ()
-        return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
+    # ------------------------------------------------------------------- reading back
 
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read back the masks of our classes; see `api.CacheAllocator`."""
@@ -177,37 +112,6 @@ class Resctrl(AllReachable):
             if number
         }
         return {name: limit for name, limit in shown.items() if limit is not None}
-
-    def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
-        """Return the effective mask of a group, given the masks in its files by resource."""
-        shown = next(iter(masks.values()))
-        number = self._fs.hardware_class(group) if self._read_register else None
-        if self._read_register is None or number is None:
-            return limits.effective(domain, shown)
-        online = self._topology.online() & frozenset(domain.cpus)
-        if not online:
-            raise DomainOffline(domain.id)
-        # With code and data prioritisation a class has two registers, the first for data.
-        return self._read_register(min(online), number * len(masks))
-
-    def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
-        """Return a group's masks in a domain by resource. Raises `DomainOffline`."""
-        found = {}
-        for resource in self._limits_info().resources:
-            masks = self._fs.masks(group, resource)
-            if domain not in masks:  # the kernel leaves out offline domains
-                raise DomainOffline(domain)
-            found[resource] = masks[domain]
-        return found
-
-    def _limits(self) -> tuple[CacheDomain, ...]:
-        return tuple(self._domains.values()) or self.domains()
-
-    def _limits_info(self) -> Info:
-        if self._info is None:
-            self.domains()
-        assert self._info is not None
-        return self._info
 
     # ------------------------------------------------------------------------- writing
 
@@ -264,9 +168,9 @@ class Resctrl(AllReachable):
         self._limit(domain, {slots[name]: item.bandwidth for name, item in named.items()}, undo)
         if DEFAULT_CLASS not in named and domain in self._default_found:
             self._set_masks(domain, 0, self._default_found[domain], undo)
-        before = dict(self._cpus)
-        undo.append(lambda: self._set_cpus(before))
-        self._set_cpus(cpus)
+        before = self._cpus.written
+        undo.append(lambda: self._cpus.write(before, self._made))
+        self._cpus.write(cpus, self._made)
         for number in sorted(self._made - cpus.keys(), reverse=True):
             self._remove(number, undo)
 
@@ -316,7 +220,7 @@ class Resctrl(AllReachable):
     def _remove(self, number: int, undo: list[Step]) -> None:
         self._fs.remove(_group(number))
         self._made.discard(number)
-        self._cpus.pop(number, None)
+        self._cpus.discard(number)
 
         def put_back() -> None:
             self._add(number, [])
@@ -344,20 +248,6 @@ class Resctrl(AllReachable):
             self._fs.set_masks(group, domain, masks)
             undo.append(lambda: self._fs.set_masks(group, domain, before))
 
-    def _set_cpus(self, cpus: Mapping[int, frozenset[int]]) -> None:
-        """Write each group's online CPUs. The kernel removes a CPU from its former group."""
-        online = self._topology.online()
-        for number, whole in sorted(cpus.items()):
-            wanted = whole & online
-            if self._cpus.get(number, frozenset()) == wanted or number not in self._made:
-                continue
-            # Before writing: then a CPU that goes offline and online after the write is detected.
-            plugged = {cpu: self._topology.plugged(cpu) for cpu in wanted}
-            self._fs.set_cpus(_group(number), format_cpus(wanted))
-            self._cpus = {n: have - wanted for n, have in self._cpus.items()}
-            self._cpus[number] = wanted
-            self._plugged |= plugged
-
     # --------------------------------------------------------------- watching and ending
 
     def inspect(self) -> Inspection:
@@ -381,37 +271,15 @@ class Resctrl(AllReachable):
         self._renew_masks()
         self._follow_default()
         foreign = self._foreign_masks()
-        lost: set[int] = set()
-        online = self._topology.online()
-        for number, wanted in self._cpus.items():
-            if number not in self._made or not self._exists(number):
-                continue
-            have = parse_cpus(self._fs.cpus_list(_group(number)))
-            returned = {
-                cpu
-                for cpu in (wanted & online) - have
-                if self._topology.plugged(cpu) != self._plugged.get(cpu)
-            }
-            lost |= returned
-            moved = (have ^ (wanted & online)) - returned
-            if moved:
-                cpus = format_cpus(moved)
-                foreign.append(message("group-cpus-moved", group=_group(number), cpus=cpus))
-        latecomers = self._latecomers(online)
-        if lost | latecomers:
-            self._reassert(lost)
-        return Inspection(tuple(foreign), tuple(sorted(lost | latecomers)))
-
-    def _latecomers(self, online: frozenset[int]) -> set[int]:
-        """Return CPUs of our classes that were offline when the classes were applied."""
-        written = frozenset().union(*self._cpus.values())
         wanted = self._wanted_cpus(self._classes, self._slots)
-        return set(online & frozenset().union(*wanted.values()) - written)
-
-    def _reassert(self, lost: set[int]) -> None:
-        self._cpus = {number: cpus - lost for number, cpus in self._cpus.items()}
-        with self._fs.locked():
-            self._set_cpus(self._wanted_cpus(self._classes, self._slots))
+        numbers = (one for one in self._cpus.written if one in self._made and self._exists(one))
+        lost, moved = self._cpus.inspect(numbers)
+        latecomers = self._cpus.latecomers(wanted)
+        if lost | latecomers:
+            self._cpus.lose(lost)
+            with self._fs.locked():
+                self._cpus.write(wanted, self._made)
+        return Inspection((*foreign, *moved), tuple(sorted(lost | latecomers)))
 
     def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
         """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
@@ -489,12 +357,13 @@ class Resctrl(AllReachable):
     def memory(self) -> ResctrlMemory:
         """The knowledge with which another process can continue with our groups."""
         inherited, limits = self._lines.memory
+        cpus, plugged = self._cpus.memory
         return ResctrlMemory(
             dict(self._classes),
             dict(self._slots),
             tuple(sorted(self._made)),
-            {number: tuple(sorted(cpus)) for number, cpus in self._cpus.items()},
-            dict(self._plugged),
+            cpus,
+            plugged,
             dict(self._online),
             dict(self._read_back),
             dict(self._default_found),
@@ -518,8 +387,7 @@ class Resctrl(AllReachable):
         self._classes = {number: dict(named) for number, named in memory.classes.items()}
         self._slots = {number: dict(slots) for number, slots in memory.slots.items()}
         self._made = set(memory.made)
-        self._cpus = {number: frozenset(cpus) for number, cpus in memory.cpus.items()}
-        self._plugged = dict(memory.plugged)
+        self._cpus.adopt(memory.cpus, memory.plugged)
         self._online = {number: dict(cpus) for number, cpus in memory.online.items()}
         self._read_back = dict(memory.read_back)
         self._default_found = {number: dict(one) for number, one in memory.default_found.items()}
@@ -558,14 +426,13 @@ class Resctrl(AllReachable):
         for memory in (
             self._classes,
             self._slots,
-            self._cpus,
-            self._plugged,
             self._online,
             self._read_back,
             self._default_found,
         ):
             memory.clear()
         self._made.clear()
+        self._cpus.forget()
         self._lines.forget()
 
 

@@ -503,20 +503,22 @@ class Watching(Applying):
     def test_a_socket_goes_and_comes_during_a_look(self):
         """Whichever step of the look that is at: its masks are ours again, nobody is blamed."""
         cpus = (4, 5, 6, 7)
-        steps = ("_renew_masks", "_follow_default", "_foreign_masks", "_latecomers")
-        for name in steps:
+        groups = self.allocator._cpus
+        steps = [(self.allocator, one) for one in ("_renew_masks", "_follow_default")]
+        steps += [(self.allocator, "_foreign_masks"), (groups, "inspect"), (groups, "latecomers")]
+        for owner, name in steps:
             with self.subTest(name):
                 self.allocator.apply(1, (ClassMask("a", (4, 5), WayMask(0x3)),))
-                step = getattr(self.allocator, name)
+                step = getattr(owner, name)
 
-                def between(*arguments, name=name, step=step):
-                    setattr(self.allocator, name, step)
+                def between(*arguments, owner=owner, name=name, step=step):
+                    setattr(owner, name, step)
                     for change in (self.tree.unplug, self.tree.plug):
                         for cpu in cpus:
                             change(cpu)
                     return step(*arguments)
 
-                setattr(self.allocator, name, between)
+                setattr(owner, name, between)
                 for _ in range(2):
                     self.assertEqual((), self.allocator.inspect().foreign)
                 self.assertEqual({"a": 0x3}, dict(self.allocator.effective(1)))

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The CPUs of our groups: as written, and as the kernel and other programs left them.
+
+The kernel forgets the group of a CPU that goes offline. A CPU that was offline since the write is
+recognised by its stamp (`Topology.plugged`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Mapping
+
+from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import Message, message
+
+
+class GroupCpus:
+    """The CPUs of groups by number; `group` gives the group's name."""
+
+    def __init__(self, fs: ResctrlFs, topology: Topology, group: Callable[[int], str]) -> None:
+        self._fs = fs
+        self._topology = topology
+        self._group = group
+        self._written: dict[int, frozenset[int]] = {}  # of each group
+        self._plugged: dict[int, int | None] = {}  # of each CPU, at the time of the write
+
+    @property
+    def written(self) -> dict[int, frozenset[int]]:
+        """The online CPUs of each group, as last written."""
+        return dict(self._written)
+
+    def write(self, cpus: Mapping[int, frozenset[int]], made: Container[int]) -> None:
+        """Write the online CPUs of each group in `made`.
+
+        The kernel removes a CPU from its former group.
+        """
+        online = self._topology.online()
+        for number, whole in sorted(cpus.items()):
+            wanted = whole & online
+            if self._written.get(number, frozenset()) == wanted or number not in made:
+                continue
+            # Before writing: then a CPU that goes offline and online after the write is detected.
+            plugged = {cpu: self._topology.plugged(cpu) for cpu in wanted}
+            self._fs.set_cpus(self._group(number), format_cpus(wanted))
+            self._written = {n: have - wanted for n, have in self._written.items()}
+            self._written[number] = wanted
+            self._plugged |= plugged
+
+    def discard(self, number: int) -> None:
+        """Forget a removed group."""
+        self._written.pop(number, None)
+
+    def inspect(self, numbers: Iterable[int]) -> tuple[set[int], list[Message]]:
+        """Return CPUs that were offline since the write, and messages on CPUs that others moved."""
+        lost: set[int] = set()
+        foreign: list[Message] = []
+        online = self._topology.online()
+        for number in numbers:
+            wanted = self._written.get(number, frozenset()) & online
+            have = parse_cpus(self._fs.cpus_list(self._group(number)))
+            returned = {
+                cpu
+                for cpu in wanted - have
+                if self._topology.plugged(cpu) != self._plugged.get(cpu)
+            }
+            lost |= returned
+            moved = (have ^ wanted) - returned
+            if moved:
+                cpus = format_cpus(moved)
+                foreign.append(message("group-cpus-moved", group=self._group(number), cpus=cpus))
+        return lost, foreign
+
+    def latecomers(self, cpus: Mapping[int, frozenset[int]]) -> set[int]:
+        """Return those of these CPUs that are online now and were not when they were written."""
+        written = frozenset().union(*self._written.values())
+        return set(self._topology.online() & frozenset().union(*cpus.values()) - written)
+
+    def lose(self, cpus: frozenset[int] | set[int]) -> None:
+        """Take these CPUs as not written."""
+        self._written = {number: have - cpus for number, have in self._written.items()}
+
+    @property
+    def memory(self) -> tuple[dict[int, tuple[int, ...]], dict[int, int | None]]:
+        """The CPUs by group, and the stamps by CPU, with which another process can continue."""
+        cpus = {number: tuple(sorted(cpus)) for number, cpus in self._written.items()}
+        return cpus, dict(self._plugged)
+
+    def adopt(self, cpus: Mapping[int, Iterable[int]], plugged: Mapping[int, int | None]) -> None:
+        """Continue with another process's knowledge."""
+        self._written = {number: frozenset(one) for number, one in cpus.items()}
+        self._plugged = dict(plugged)
+
+    def forget(self) -> None:
+        """Forget all groups."""
+        self._written.clear()
+        self._plugged.clear()

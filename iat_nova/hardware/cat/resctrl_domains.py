@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cache domains and the groups that resctrl shows, and the masks of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from iat_nova.hardware.api import DomainOffline, HardwareError
+from iat_nova.hardware.cat import limits
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlFs
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import CacheDomain, WayMask, message
+
+ReadClassRegister = Callable[[int, int], WayMask]
+"""(CPU, number from 0) -> the mask in this mask register of the CPU's package."""
+
+
+class ResctrlDomains:
+    """The cache domains of a mounted resctrl file system; reads alone.
+
+    `coupled`: the hardware sets the ways shared with I/O together (Skylake); resctrl shows the
+    requested mask, but the register has more ways. `read_register` reads the effective mask if the
+    MSR driver is loaded and resctrl is mounted with ``-o debug``. `complete` adds properties that
+    resctrl does not know (DDIO) to a domain.
+    """
+
+    def __init__(
+        self,
+        fs: ResctrlFs,
+        topology: Topology,
+        *,
+        coupled: bool = False,
+        read_register: ReadClassRegister | None = None,
+        complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
+    ) -> None:
+        self._fs = fs
+        self._topology = topology
+        self.coupled = coupled
+        self._read_register = read_register
+        self._complete = complete
+        self._info: Info | None = None
+        self._domains: dict[int, CacheDomain] = {}
+
+    def mounted(self) -> bool:
+        """Return whether resctrl is mounted now."""
+        return (self._fs.root / "schemata").exists()
+
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Read the cache domains with their limits.
+
+        `classes` leaves out classes of foreign groups and of devices (io_alloc). `reserved_ways`:
+        ways of exclusive and pseudo-locked groups. A CPU seen once stays in its domain while
+        offline, and so do the NUMA nodes of its socket.
+        """
+        info = self._info = self._fs.info()
+        exclusive = self._fs.in_use_exclusively(info)
+        bandwidth = self._fs.bandwidth_control().control
+        classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
+        present = self._fs.masks(DEFAULT_GROUP, info.resources[0])
+        for cache in self._topology.caches():
+            if cache.id not in present:
+                continue
+            known = self._domains.get(cache.id)
+            cpus = set(cache.cpus) | set(known.cpus if known else ())
+            nodes = set(cache.socket_nodes) | set(known.numa_nodes if known else ())
+            ways = info.cbm_mask.bit_length()
+            domain = CacheDomain(
+                id=cache.id,
+                cpus=tuple(sorted(cpus)),
+                ways=ways,
+                classes=max(classes, 1),
+                min_ways=max(info.min_cbm_bits, 1),  # AMD accepts empty masks; we never write them
+                sparse_masks=info.sparse_masks,
+                coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
+                reserved_ways=exclusive.get(cache.id, WayMask(0)),
+                way_bytes=cache.size_bytes and cache.size_bytes // ways,
+                numa_nodes=tuple(sorted(nodes)),
+                bandwidth=bandwidth,
+            )
+            self._domains[cache.id] = self._complete(domain)
+        if not self._domains:
+            raise HardwareError(message("resctrl-without-domains", path=str(self._fs.root)))
+        return tuple(self._domains[number] for number in sorted(self._domains))
+
+    def remember(self, domains: Iterable[CacheDomain]) -> None:
+        """Take exactly these domains as seen earlier, also with offline CPUs."""
+        self._domains = {domain.id: domain for domain in domains}
+
+    def foreign_groups(self) -> tuple[str, ...]:
+        """Return the control groups of other programs, without monitoring groups."""
+        return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
+
+    def own_groups(self) -> tuple[str, ...]:
+        """Return the control groups with our name, from any program; empty if unmounted."""
+        if not self.mounted():
+            return ()
+        return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
+
+    def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
+        """Return the effective mask of a group, given the masks in its files by resource."""
+        shown = next(iter(masks.values()))
+        number = self._fs.hardware_class(group) if self._read_register else None
+        if self._read_register is None or number is None:
+            return limits.effective(domain, shown)
+        online = self._topology.online() & frozenset(domain.cpus)
+        if not online:
+            raise DomainOffline(domain.id)
+        # With code and data prioritisation a class has two registers, the first for data.
+        return self._read_register(min(online), number * len(masks))
+
+    def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
+        """Return a group's masks in a domain by resource. Raises `DomainOffline`."""
+        found = {}
+        for resource in self._limits_info().resources:
+            masks = self._fs.masks(group, resource)
+            if domain not in masks:  # the kernel leaves out offline domains
+                raise DomainOffline(domain)
+            found[resource] = masks[domain]
+        return found
+
+    def _limits(self) -> tuple[CacheDomain, ...]:
+        return tuple(self._domains.values()) or self.domains()
+
+    def _limits_info(self) -> Info:
+        if self._info is None:
+            self.domains()
+        assert self._info is not None
+        return self._info
