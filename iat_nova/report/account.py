@@ -349,7 +349,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
     if mask is not None and layout is not None:
         lent = part.seen.lent_to(tenant.id)
         more = f", {lent} of them lent" if lent else ""
-        shared = ", shared with DDIO" if part.seen.ddio and mask.overlaps(part.seen.ddio) else ""
+        inbound = part.seen.inbound
+        shared = ", shared with DDIO" if inbound and mask.overlaps(inbound) else ""
         yield f"           has {figures.ways(mask.count)} {mask}{more}{shared}"
         limit = layout.bandwidth_of(tenant.id)
         if limit != UNLIMITED:

@@ -297,6 +297,13 @@ def tenant_info(seen: Observed) -> Iterator[Sample]:
         yield (*labels, *texts, str(tenant.io).lower()), 1
 
 
+def port_ways(seen: Observed) -> Iterator[Sample]:
+    """Yield how many ways of its own each such port has: as read back, else as decided."""
+    for number, iteration in sorted(seen.latest.items()):
+        for port, decided in iteration.decision.layout.port_masks.items():
+            yield (str(number), port), (effective(iteration, port) or decided).count
+
+
 def shadow_moved(seen: Observed) -> Iterator[Sample]:
     """Yield how many masks the shadow strategy would have moved; no sample without a shadow."""
     shadow = seen.status.shadow if seen.status is not None else None
@@ -372,10 +379,9 @@ def effective(iteration: Iteration, subject: str) -> WayMask | None:
 
 
 def overlap(iteration: Iteration, tenant: str) -> float | None:
-    """Count the ways that a tenant shares with DDIO: as read back, else as decided."""
+    """Count the ways that a tenant shares with devices: as read back, else as decided."""
     its = effective(iteration, tenant) or mask(iteration, tenant)
-    ddio = ddio_effective(iteration) or iteration.decision.layout.ddio
-    return None if its is None else (its & ddio).bit_count()
+    return None if its is None else (its & iteration.inbound).bit_count()
 
 
 Found = TypeVar("Found")

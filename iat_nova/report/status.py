@@ -285,6 +285,7 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "ddio_mask": str(domain.ddio) if domain.ddio is not None else None,
         "ddio_mask_requested": str(domain.layout.ddio),
         "ddio_ways": domain.ddio.count if domain.ddio is not None else None,
+        "ports": list(domain.ports()),
         "coerced": [
             {"subject": subject, "requested": str(decided), "effective": str(mask)}
             for subject, (decided, mask) in latest.coerced.items()

@@ -212,7 +212,19 @@ def _domain_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[st
     drawn = _map(domain.layout, domain.inventory, screen.width - 2, screen)
     gap = [""] if screen.height >= ROOMY else []
     pmd = _pmd_lines(seen, domain, screen)
-    return [*gap, _styled(text, _BOLD, screen), *gap, f" {drawn}", *pmd, ""]
+    ports = _port_lines(domain, screen)
+    return [*gap, _styled(text, _BOLD, screen), *gap, f" {drawn}", *ports, *pmd, ""]
+
+
+def _port_lines(domain: DomainView, screen: Screen) -> list[str]:
+    """Name the ports with ways of their own, a line for each set of ports with one mask."""
+    groups = domain.layout.ports if domain.layout is not None else ()
+    lines = []
+    for group in groups:
+        mask = domain.mask_of(group.ports[0]) or group.mask
+        text = f"{words.ddio_place(mask)}: {waymap.ports(group, domain.inventory)}"
+        lines.append(f" {escape.cut(text, screen.width - 2)}")
+    return lines
 
 
 def _pmd_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[str]:
@@ -327,7 +339,7 @@ def _heading(text: str, key: str, screen: Screen) -> str:
 
 
 def _tenant_line(domain: DomainView, tenant: Tenant, masks: bool, columns: Sequence[str]) -> str:
-    mask, ddio = domain.mask_of(tenant.id), domain.ddio
+    mask, ddio = domain.mask_of(tenant.id), domain.inbound
     rates = _rates(domain, tenant)
     shared = " ~ddio" if mask and ddio and mask.overlaps(ddio) else ""
     shared += " held" if tenant.ways.held else ""

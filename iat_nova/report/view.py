@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from iat_nova.model import (
     DDIO,
@@ -87,6 +87,24 @@ class DomainView:
             return self.inventory.domain.ddio_found
         effective = (self.latest.iteration.effective or {}).get(DDIO)
         return effective or self.latest.iteration.decision.layout.ddio
+
+    @property
+    def inbound(self) -> WayMask | None:
+        """The ways of all devices: DDIO's, and those of ports with ways of their own."""
+        return self.ddio if self.latest is None else self.latest.iteration.inbound
+
+    def ports(self) -> Iterator[dict[str, object]]:
+        """Yield each port of devices as plain values; ways None: the port has DDIO's."""
+        for port in self.inventory.domain.device_ports:
+            mask, decided = self.mask_of(port.id), self.decided_mask(port.id)
+            yield {
+                "port": port.id,
+                "devices": list(port.devices),
+                "tenants": [one.name for one in self.inventory.behind(port.id)],
+                "ways": mask.count if mask is not None else None,
+                "mask": str(mask) if mask is not None else None,
+                "mask_requested": str(decided) if decided is not None else None,
+            }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -251,6 +269,7 @@ TENANT_COLUMNS = (
 MONITORED = ("occupancy_bytes", "memory_bytes_per_s")
 LONG_COLUMNS = (
     "kind",
+    "ports",
     "class",
     "flavor",
     "project",
@@ -275,7 +294,7 @@ LONG_COLUMNS = (
 
 def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
     """Return a tenant as plain values under `TENANT_COLUMNS` and `LONG_COLUMNS`."""
-    mask, ddio = domain.mask_of(tenant.id), domain.ddio
+    mask, ddio = domain.mask_of(tenant.id), domain.inbound
     decided = domain.decided_mask(tenant.id)
     shadow = domain.shadow.layout.mask_of(tenant.id) if domain.shadow else None
     rates = domain.latest.iteration.sample.tenants.get(tenant.id) if domain.latest else None
@@ -288,6 +307,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "cpus": list(tenant.cpus),
         "model": str(tenant.model),
         "devices": list(tenant.devices),
+        "ports": list(tenant.ports),
         "domain": domain.inventory.domain.id,
         "ways": mask.count if mask is not None else None,
         "mask": str(mask) if mask is not None else None,

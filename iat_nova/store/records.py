@@ -93,6 +93,15 @@ class Iteration:
         return bool(decision.moved) or any(step.action.acts for step in decision.steps)
 
     @property
+    def inbound(self) -> WayMask:
+        """The ways into which any device writes: as read back, else as decided."""
+        layout, effective = self.decision.layout, self.effective or {}
+        mask = int(effective.get(DDIO) or layout.ddio)
+        for port, decided in layout.port_masks.items():
+            mask |= effective.get(port) or decided
+        return WayMask(mask)
+
+    @property
     def coerced(self) -> Mapping[str, tuple[WayMask, WayMask]]:
         """Masks that the machine changed: (decided, read back) by subject."""
         layout = self.decision.layout

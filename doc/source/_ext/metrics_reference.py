@@ -28,9 +28,11 @@ _VALUES = {
 
 
 def scope(metric: Metric) -> str:
-    """Return what a metric has series for: host, PMD thread, cache domain or tenant."""
+    """Return what a metric has series for: host, PMD thread, port, cache domain or tenant."""
     if "tenant" in metric.labels:
         return "tenant"
+    if "port" in metric.labels:
+        return "port"
     if "cpu" in metric.labels:
         return "PMD thread"
     return "cache domain" if "domain" in metric.labels else "host"
@@ -82,7 +84,7 @@ def reference() -> str:
                 f"     - {series(metric)} a {scope(metric)}",
             ]
         lines.append("")
-    total = dict.fromkeys(("host", "PMD thread", "cache domain", "tenant"), 0)
+    total = dict.fromkeys(("host", "PMD thread", "port", "cache domain", "tenant"), 0)
     for metric in METRICS:
         total[scope(metric)] += series(metric)
     each = ", ".join(f"{count} a {what}" for what, count in total.items())

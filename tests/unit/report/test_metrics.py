@@ -21,6 +21,7 @@ from iat_nova.model import (
     DDIO,
     DomainInventory,
     PmdThread,
+    PortGroup,
     VirtualSwitch,
     WayMask,
     WayRequest,
@@ -85,6 +86,23 @@ class MetricsTest(unittest.TestCase):
         found = [v for (known, has), v in values.items() if known == metric and wanted <= has]
         self.assertEqual(1, len(found), (metric, labels))
         return found[0]
+
+    def test_ports(self) -> None:
+        """Ports with ways of their own have a series; tenants share ways with them, too."""
+        burst = stories.burst(2, stories.NIGHT)
+        ports = (PortGroup(("0000:3b:00.0", "0000:3c:00.0"), WayMask(0x0C0)),)
+        layout = dataclasses.replace(burst.decision.layout, ports=ports)
+        iteration = dataclasses.replace(
+            burst,
+            decision=dataclasses.replace(burst.decision, layout=layout),
+            effective={**burst.effective, "0000:3b:00.0": WayMask(0x080)},
+        )
+        got = self.values(observer(iteration))
+        for port, ways in (("0000:3b:00.0", 1), ("0000:3c:00.0", 2)):
+            self.assertEqual(ways, self.value(got, "iat_nova_port_ways", domain="0", port=port))
+        self.assertEqual(2, self.value(got, "iat_nova_tenant_ddio_overlap_ways", name="be1"))
+        names = {metric for metric, _ in self.values(observer(burst))}
+        self.assertNotIn("iat_nova_port_ways", names)
 
     def test_what_happened_is_served(self) -> None:
         """Ways, masks, state, totals, rates and loop time are those of the decisions."""
@@ -365,8 +383,14 @@ class MetricsTest(unittest.TestCase):
         counted = dataclasses.replace(
             burst.sample, memory_bytes_per_s=1e9, ddio_writes_per_s=1e6, tenants=monitored
         )
+        layout = dataclasses.replace(
+            burst.decision.layout, ports=(PortGroup(("0000:3b:00.0",), WayMask(0x0C0)),)
+        )
         burst = dataclasses.replace(
-            burst, sample=counted, effective={**burst.effective, DDIO: burst.decision.layout.ddio}
+            burst,
+            sample=counted,
+            decision=dataclasses.replace(burst.decision, layout=layout),
+            effective={**burst.effective, DDIO: layout.ddio},
         )
         seen = observer(burst, names=("be1", "be2", "be3"))
         thread = PmdThread(2, 0.4, 1e6, 500.0, 0.0)
@@ -393,8 +417,9 @@ class MetricsTest(unittest.TestCase):
         each = collections.Counter()
         for metric in metrics.METRICS:
             each[reference.scope(metric)] += reference.series(metric)
-        sockets, pmd_threads = 2, 64
+        sockets, pmd_threads, ports = 2, 64, 64
         most = each["host"] + pmd_threads * each["PMD thread"] + sockets * each["cache domain"]
+        most += ports * each["port"]
         most += sockets * metric_values.TENANTS_MAX * each["tenant"]
         scrape = yaml.safe_load((ETC / "prometheus-scrape.yaml").read_text())
         (job,) = scrape["scrape_configs"]

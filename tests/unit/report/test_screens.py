@@ -17,10 +17,12 @@ from unittest import mock
 from iat_nova.model import (
     DDIO,
     BandwidthControl,
+    DevicePort,
     DomainInventory,
     Group,
     Pause,
     PmdThread,
+    PortGroup,
     Rates,
     VirtualSwitch,
     WayMask,
@@ -270,6 +272,63 @@ class TestStatus(StoryCase):
         shown = "\n".join(top.frame(view, domain, top.Trace(0), Screen(120, 24)))
         self.assertIn(f"0x780 (asked for {decided})", shown)
         self.assertIn("(asked for 0xe0)", shown)
+
+    def test_ports(self):
+        """Ways of a port, and who is behind it, are shown by status, top and tenants."""
+        view = self.view()
+        (domain,) = view.domains
+        port, other = (
+            DevicePort(one, (one, f"{one}0")) for one in ("0000:3b:00.0", "0000:3c:00.0")
+        )
+        first, *others = domain.inventory.tenants
+        inventory = dataclasses.replace(
+            domain.inventory,
+            domain=dataclasses.replace(domain.inventory.domain, device_ports=(port, other)),
+            tenants=(dataclasses.replace(first, ports=(port.id,)), *others),
+        )
+        iteration = domain.latest.iteration
+        layout = dataclasses.replace(
+            iteration.decision.layout, ports=(PortGroup((port.id,), WayMask(0x0C0)),)
+        )
+        iteration = dataclasses.replace(
+            iteration,
+            decision=dataclasses.replace(iteration.decision, layout=layout),
+            effective={port.id: WayMask(0x0E0)},
+        )
+        latest = dataclasses.replace(domain.latest, iteration=iteration)
+        domain = dataclasses.replace(domain, latest=latest, inventory=inventory)
+        view = dataclasses.replace(view, domains=(domain,))
+
+        (record,) = status.record(view)["domains"]
+        self.assertEqual(
+            [
+                {
+                    "port": port.id,
+                    "devices": [*port.devices],
+                    "tenants": [first.name],
+                    "ways": 3,
+                    "mask": "0xe0",
+                    "mask_requested": "0xc0",
+                },
+                {
+                    "port": other.id,
+                    "devices": [*other.devices],
+                    "tenants": [],
+                    "ways": None,
+                    "mask": None,
+                    "mask_requested": None,
+                },
+            ],
+            record["ports"],
+        )
+        line = f"port {port.id} ({first.name})"
+        self.assertIn(line, status.page(view, time.time()))
+        for height in (24, 40):
+            frame = top.frame(view, domain, top.Trace(0), Screen(120, height))
+            self.assertLessEqual(len(frame), height)
+            self.assertIn(f" 3 ways 0xe0: {line}", frame)
+        self.assertEqual([port.id], tenant_row(domain, inventory.tenants[0])["ports"])
+        self.assertTrue(tenant_row(domain, inventory.tenants[2])["overlaps_ddio"])
 
 
 class TestTop(StoryCase):
