@@ -21,9 +21,9 @@ import time
 
 import libvirt
 
-from iat_nova.report import waymap
 from iat_nova.store.database import HistoryError
 from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Iteration
 from tests.functional.daemons import TestLibvirtd, short_folder
 from tests.functional.ovs_daemons import OvsDaemons
 from tools import demo_gain, demo_host
@@ -35,6 +35,8 @@ SECONDS = 50
 # The results of the workloads: what the agent's emulated server writes, and the run without agent.
 RESULTS, WITHOUT = "emulated.json", "without-agent.json"
 BIN = pathlib.Path(sys.executable).parent
+# A critical guest with I/O, another without, and a best-effort guest that streams through memory.
+SHOWN = ("web", "db", "batch")
 
 
 def main() -> int:
@@ -171,7 +173,8 @@ def _top_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
 
 
 def _follow_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
-    """Print a line whenever the way map or the state changed: for logs and pipes."""
+    """Print a line whenever ways of a shown guest or of DDIO changed: for logs and pipes."""
+    print("   seconds  " + "".join(f"{name:<13}" for name in SHOWN) + "DDIO", flush=True)
     shown = None
     while agent.poll() is None:
         time.sleep(0.5)
@@ -180,13 +183,20 @@ def _follow_until_it_ends(agent: subprocess.Popen[bytes]) -> None:
             if latest is None or (line := _line(reader, latest.iteration)) == shown:
                 continue
             shown = line
-            print(f"  {latest.iteration.at_s:5.1f} s  {line}", flush=True)
+            print(f"  {latest.iteration.at_s:8.1f}  {line}", flush=True)
 
 
-def _line(reader: HistoryReader, iteration) -> str:
+def _line(reader: HistoryReader, iteration: Iteration) -> str:
+    """Draw the ways that the shown guests and DDIO may fill, way 0 first."""
     inventory = reader.inventory(iteration.inventory_id).domains[iteration.domain]
-    drawn = waymap.text(iteration.decision.layout, inventory)
-    return f"{iteration.decision.phase:<12} {drawn}"
+    layout = iteration.decision.layout
+    ids = {inventory.names.get(tenant.id): tenant.id for tenant in inventory.tenants}
+    masks = [(layout.mask_of(ids[name]) or 0 if name in ids else 0, "#") for name in SHOWN]
+    ways = range(inventory.domain.ways)
+    return "  ".join(
+        "".join(sign if mask >> way & 1 else "." for way in ways)
+        for mask, sign in (*masks, (layout.ddio, "~"))
+    )
 
 
 def _show_gain(without: subprocess.Popen[bytes]) -> None:

@@ -105,7 +105,7 @@ class Interlock:
         return moved or (missing is None and Code.RESCTRL_UNMOUNTED in self._reasons)
 
     def _guard(self) -> None:
-        """Keep the lock of the only writer; stop all writes if another process has the lock."""
+        """Keep the writer's lock. Taken by another process: only observe. Lost: also restore."""
         if self._taken:
             return
         try:

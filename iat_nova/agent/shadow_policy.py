@@ -15,9 +15,9 @@ from iat_nova.policy import Policy
 
 
 class ShadowPolicy(PolicyKeeper):
-    """The policy of `path`, which `read` reads, from the first `look` on.
+    """The shadow strategy's policy: the first `look` reads the file `path` with `read`.
 
-    `known`: the policy has been read; until then `policy` is `stand_in` and must not be used.
+    `known`: a valid policy was read. Before that, `policy` is `stand_in`, which must not be used.
     """
 
     def __init__(

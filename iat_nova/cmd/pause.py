@@ -51,7 +51,7 @@ examples:
         PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, who()))
         end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {times.moment(until_s)}"
         if agent_runs(self, folder):
-            self.app.stdout.write(f"The masks are held {end}.\n")
+            self.app.stdout.write(f"The masks are frozen {end}.\n")
         else:
             told = f"No agent is seen running with {folder}; one that starts there is paused {end}."
             self.app.stdout.write(f"{told}\n")
@@ -101,7 +101,7 @@ _LONGEST_S = 366 * 86400.0
 
 
 def take_while(parser: argparse.ArgumentParser, end: str) -> None:
-    """Add the options for duration and reason; `end` names the end: resume, release it."""
+    """Add ``--for`` and ``--reason``. `end`: the help text's verb, "resume" or "release it"."""
     parser.add_argument(
         "--for",
         dest="seconds",

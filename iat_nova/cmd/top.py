@@ -215,7 +215,7 @@ class Scene:
             return f"{self._pause.path}: {error.strerror}; `iat-nova pause` as root does it"
         if not self.agent.alive:
             return "no agent runs; one that starts is paused until `iat-nova resume`, or p again"
-        return "the masks are held until `iat-nova resume`, or p again"
+        return "the masks are frozen until `iat-nova resume`, or p again"
 
     def listed(self, screen: Screen) -> list[str]:
         """Return the ids of the tenants that are listed."""

@@ -236,7 +236,7 @@ def _ports(
 
 
 def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None) -> Settings:
-    """Make the settings from `conf`, which was read from these files. `named`: state directory."""
+    """Return the settings in `conf`. `named`: the state directory of the command line, or None."""
     iat = conf[GROUP]
     configured = iat.state_dir if iat.state_dir != STATE_DIR else None
     state_dir = pathlib.Path(named or configured or os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR)

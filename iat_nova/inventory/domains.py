@@ -30,7 +30,7 @@ REREAD_LEAST = 20  # cheap: a small host is read completely each time
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RunningGuests:
-    """The running guests, in libvirt's order, and their packets."""
+    """The running guests in libvirt's order, and the packet counts of the host's net devices."""
 
     domains: tuple[LibvirtDomain, ...]
     packets: Counters

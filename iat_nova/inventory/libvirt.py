@@ -55,7 +55,7 @@ class _Session:
 
     @property
     def silent_s(self) -> float:
-        """Seconds since libvirt's last answer, or since the begin of the reading."""
+        """Seconds since libvirt's last answer or the start of the reading, whichever is later."""
         return self._clock.now() - self._heard_s
 
     @property

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Nova itself loads; imports nothing else of ours."""
+"""The modules that Nova's services load; they import no other package of iat_nova."""

@@ -163,7 +163,7 @@ def _why(account: Account, part: Part) -> Iterator[str]:
     if said is not None and said.status.reasons:
         yield f"the agent only observes: {words.observing(said.status)}"
     if view.pause(account.view) is not None:
-        yield "the masks are held (iat-nova pause)"
+        yield "the masks are frozen (iat-nova pause)"
     if part.refused is not None:
         turn = part.refused
         yield f"{times.moment(turn.wall_s)}: {turn.kind}: {turn.reason}"

@@ -97,9 +97,9 @@ def follow(before: Bests, inventory: DomainInventory, sample: Sample) -> dict[st
 
 
 def shown(bests: Bests) -> dict[str, float]:
-    """Return by tenant the loss that the tenant has shown itself; tenants without one are left out.
+    """Return by tenant the loss of IPC against the tenant's fastest mean (`Best`), if positive.
 
-    The loss in speed counts only as far as misses explain it.
+    The loss is limited to the share of cycles that the additional LLC misses stall.
     """
     losses = {}
     for tenant, one in bests.items():

@@ -53,7 +53,7 @@ class TestProcess(CliCase):
             (b"\x1bOD", " ago"),
             (b"e", "What was done"),
             (b"qn/vsw\r", "enforce"),
-            (b"py", "the masks are held"),
+            (b"py", "the masks are frozen"),
             (b"py", "resumed"),
         ):
             os.write(self.keyboard, keys)

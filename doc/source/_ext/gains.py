@@ -107,9 +107,9 @@ def table():
 
     rows = (
         (f"Mean of {scenarios} scenarios", "no agent", "iat-nova"),
-        ("critical guests, performance (1: alone on the host)", *both("critical")),
-        ("scenarios where these gain / lose over 1 %", "", gain_and_loss),
-        ("best-effort guests, work (1: no agent)", *both("best-effort")),
+        ("critical guests, performance against running alone", *both("critical")),
+        ("scenarios where their mean gains / loses over 1 %", "", gain_and_loss),
+        ("best-effort guests, work against no agent", *both("best-effort")),
         ("the same in the worst scenario", *both("best-effort-least")),
         ("agent, CPU time per second (16 tenants, 32 CPUs)", "0", time),
         ("agent, memory (16 tenants)", "0", f"at most {values['memory']} MB"),

@@ -45,11 +45,11 @@ def check_mask(domain: CacheDomain, mask: WayMask, name: str) -> None:
 
 
 def bandwidth(domain: CacheDomain, percent: int, members: int) -> int | None:
-    """Return the class's limit that leaves each member this percentage of memory bandwidth.
+    """Return the bandwidth limit of a class, so that each tenant in the class keeps `percent`.
 
-    The limit is in the unit of `CacheDomain.bandwidth`; None: no limit. Only this function converts
-    percent to eighths of a GB/s, which the members of a class share. Raises `HardwareError` if the
-    bandwidth of 100 % is unknown.
+    None: no limit. With Intel MBA the limit is `percent` itself. On AMD the limit is in eighths of
+    a GB/s, and the tenants of the class share it: it is `members` times as high. Raises
+    `HardwareError` if the bandwidth of 100 % is unknown.
     """
     control = domain.bandwidth
     if percent == UNLIMITED:

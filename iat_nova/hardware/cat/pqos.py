@@ -34,7 +34,7 @@ class PqosAllocator:
 
     The library is initialised at first use. With the OS interface, initialisation makes groups and
     does not happen before `apply`. `coupled` and `complete` as in `resctrl.Resctrl`. `account`
-    returns the user ID of the account that decides on the snapshot.
+    returns the user ID that may replace the snapshot file, see `snapshot_file.account_of`.
     """
 
     def __init__(

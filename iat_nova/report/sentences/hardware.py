@@ -27,7 +27,7 @@ _CLASSES: Mapping[str, str] = {
     "classes-too-many": "cache domain {domain}: {wanted} classes wanted, {free} can be had beside "
     "the default one",
     "class-twice": "cache domain {domain}: two classes are named {name!r}",
-    "cpu-outside-domain": "cache domain {domain}, class {name!r}: CPU {cpu} is not in it",
+    "cpu-outside-domain": "cache domain {domain}, class {name!r}: CPU {cpu} is not in this domain",
     "cpu-in-two-classes": "cache domain {domain}: CPU {cpu} is in class {first!r} and in "
     "{second!r}",
     # memory bandwidth

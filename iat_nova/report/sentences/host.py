@@ -94,8 +94,8 @@ _FINDINGS: Mapping[str, str] = {
     "agent-asked-unreadably": "runs as process {pid}; {cause:also}",
     "settings-out-of-reach": "not restored yet, out of reach: {settings:also}",
     "groups-left-behind": "groups of an earlier agent, without its snapshot: {groups:list}",
-    "handed-over-lately": "the last agent handed over: the next agent may adopt the host within "
-    "{within_s:g} s",
+    "handed-over-lately": "the last agent handed over: the next agent may adopt the host until "
+    "{within_s:g} s after the hand-over",
     "ended-unrestored": "an agent ended without restoring the original hardware settings",
     # configuration, policy, sources
     "files-read": "{files:list}",

@@ -7,8 +7,8 @@ SENTENCES: Mapping[str, str] = {
     # arrivals and departures
     "arrived": "arrived",
     "arrived-with": "arrived: {ways:also}",
-    "arrived-own-ways": "promised ways of its own ({ways})",
-    "arrived-shared": "may fill all ways but those promised to others",
+    "arrived-own-ways": "guaranteed ways of its own ({ways})",
+    "arrived-shared": "may fill all ways but other tenants' guaranteed ways",
     "arrived-all-ways": "may fill all ways",
     "came": "came",
     "changed": "changed",
@@ -28,8 +28,8 @@ SENTENCES: Mapping[str, str] = {
     "ddio-ways": "{ways} ways for DDIO",
     "keep-clear": "critical tenants without I/O out of DDIO's ways",
     "keep-clear-no-more": "critical tenants back to all ways",
-    "lend": "others may fill its promised ways",
-    "lend-all": "promised ways for all",
+    "lend": "other tenants may fill its guaranteed ways",
+    "lend-all": "all guaranteed ways open to all tenants",
     "limit-streams": "best-effort streams to {percent} % of their memory bandwidth",
     "limit-streams-no-more": "all their memory bandwidth back to streams",
     "ports-aside": "one way of their own for ports {ports:list}",
@@ -190,7 +190,7 @@ SENTENCES: Mapping[str, str] = {
     "points",
     "own-demand-did-not-help": "own demand: {ways:last} did not help ({figures:also}), no more of "
     "them for {delay_s:.0f} s",
-    "own-demand-helped": "own demand: the last way helped ({figures:also})",
+    "own-demand-helped": "own demand: the last way lowered the miss rate ({figures:also})",
     "own-demand-still-rises": "own demand: the miss rate still rises ({figures:also})",
     "row": "row {number}: {figures:also}",
     "share-partition": "more tenants than ways or classes: {tenants:names} share {ways:ways}",
@@ -214,9 +214,9 @@ SENTENCES: Mapping[str, str] = {
     "a4-done": "the trash ways have their size",
     "a4-ddio": "DDIO misses {ddio_percent:.0f} % of inbound lines (limit {limit_percent:.0f} %)",
     "a4-first-half": "first of the two samples of a tick",
-    "a4-same-load": "same load: the largest change is {tenant:name}: LLC hits "
-    "{before_percent:.0f} % -> {after_percent:.0f} %; another load above {share:share} and "
-    "{points:.0f} points",
+    "a4-same-load": "same load: the LLC hit rate of {tenant:name} changed most, "
+    "{before_percent:.0f} % -> {after_percent:.0f} %; a change of more than {share:share} and "
+    "{points:.0f} points counts as another load",
     "a4-unguarded": "no high-priority tenant without a device was measured",
     "a4-changed": "the load has changed",
     "a4-detected": "there is a new antagonist",

@@ -36,7 +36,7 @@ SENTENCES: Mapping[str, str] = {
     "switch-stale": "{trouble:also}; the last picture of the virtual switch is kept",
     "switch-too-old": "Open vSwitch before 2.10: how busy its PMD threads are is not known, as "
     "its statistics have other counts; upgrade it",
-    "ports-uncounted": "the ports' packets were not counted: {error}",
+    "ports-uncounted": "Open vSwitch did not give the packet counts of its ports: {error}",
     "port-option-invalid": "port {port}: options:{option} {value!r} is not a number up to {most}",
     "dpdk-not-started": "DPDK is configured but was not started; see ovs-vswitchd's log",
     "pmd-cpus-kept": "ovs-vswitchd does not run: CPUs {cpus} of its pmd-cpu-mask are kept for it "

@@ -380,7 +380,7 @@ class TestPauseResume(CliCase):
         self.tell()
         status, out, _ = self.run_it("pause", "--for", "30m", "--reason", "firm\x1bware")
         self.assertEqual(0, status)
-        self.assertIn("held until", out)
+        self.assertIn("frozen until", out)
         shown = self.run_it("status")[1]
         self.assertIn("firm\\x1bware", shown)
         self.assertIn("masks held", self.run_it("top", "--once")[1])

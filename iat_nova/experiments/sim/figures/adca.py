@@ -106,7 +106,7 @@ def _line_mbps(packet_bytes: int) -> float:
 
 
 def _unlimited(mbps: Curves) -> list[int]:
-    """Return the packet sizes at which the network does not limit netperf alone."""
+    """Return the packet sizes at which netperf, with no suite beside it, is below the line rate."""
     return [
         size
         for size in _sizes(mbps)
@@ -115,7 +115,7 @@ def _unlimited(mbps: Curves) -> list[int]:
 
 
 def judge_6(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
-    """Judge bandwidth; means leave out sizes at which the network limits netperf alone."""
+    """Judge figure 6, bandwidth. Means beside a suite use only the sizes of `_unlimited`."""
     mbps = _curves(rows, "bandwidth_mbps")
     small = _unlimited(mbps)
     sizes = ", ".join(map(str, small))

@@ -36,7 +36,7 @@ class Constant:
 
 
 def moved(scenario: Scenario, name: str, factor: float) -> Scenario:
-    """Return a scenario with the constant of that name multiplied. Raises `KeyError`."""
+    """Return the scenario with the constant `name` times `factor`. Raises `KeyError` if unknown."""
     return CONSTANTS[name].move(scenario, factor)
 
 
