@@ -96,6 +96,7 @@ class Parameters:
     backoff_max_s: float = 640.0
     mask_changes_per_minute: int = 30  # damping (ours)
     ddio_growth: str = "one"  # "one" way an iteration, or "miss-curve"
+    best_effort_min: float = 0.85  # share of its speed that a best-effort tenant keeps (ours)
     domains: Mapping[int, Parameters] = dataclasses.field(default_factory=dict, hash=False)
 
     def of(self, domain: int) -> Parameters:

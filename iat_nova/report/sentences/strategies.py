@@ -22,7 +22,6 @@ SENTENCES: Mapping[str, str] = {
     "others out of them",
     "buffer-size": "a pollute buffer of {ways} ways",
     "confine": "into the pollute buffer",
-    "confine-best-effort": "all best-effort tenants into the pollute buffer",
     "confine-to-own": "to its own ways",
     "ddio-any-way": "devices fill any way again",
     "ddio-ways": "{ways} ways for DDIO",
@@ -69,8 +68,6 @@ SENTENCES: Mapping[str, str] = {
     "ddio-busy-unread": "DDIO misses {misses_per_s:rate} (busy above {low_per_s:rate}), but no "
     "tenant with I/O was measured",
     "first-samples": "sample {number} of {samples} before the first trial",
-    "first-samples-before": "sample {number} of {samples} before a trial ({move:also}: may gain "
-    "{promise:gain1}; one sample is enough above {obvious:gain0})",
     "load-too-short": "this load has lasted {lasted_s:.0f} s; as loads changed often, trials begin "
     "after {calm_s:.0f} s",
     "no-tenant-awake": "no tenant is awake",
@@ -88,9 +85,7 @@ SENTENCES: Mapping[str, str] = {
     "nothing-measured": "nothing was measured",
     "nothing-to-try": "nothing more to try: {causes:also}",
     "waits": "{failures} trials in a row failed: no trial for another {wait_s:.0f} s",
-    "replaced-before": "{move:also}: replaced by a move that was kept, not tried again for "
-    "{wait_s:.0f} s",
-    "replaced-in-search": "{move:also}: replaced under this load by a move that was kept",
+    "replaced": "another move was kept instead",
     "too-little": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1}",
     "too-little-again": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1} "
     "(failed moves of its kind before: {failures})",
@@ -101,13 +96,13 @@ SENTENCES: Mapping[str, str] = {
     "threshold-ddio-least": "DDIO has {ways:ways} at least",
     "threshold-kept": "a trial is kept above {gain:gain1} in {samples} samples",
     "threshold-kept-at-once": "a trial is kept at once above {gain:gain1}",
-    "threshold-port-dca": "with DDIO off at a root port, its owner may lose {share:share}",
     "threshold-port-dca-saves": "DDIO off at a root port is tried where LLC hits save the owner "
     "less than {share:share}",
-    "threshold-smaller-buffer": "in a buffer of one way no tenant may lose {share:share}, by "
-    "lending {lent:share}",
-    "threshold-tried": "a move is tried after {samples} samples, after one where {gain:gain0} may "
-    "be gained",
+    "threshold-repaid": "a move is tried if its promise repays {cost_s:.2f} s of standstill in as "
+    "long a time as the load has lasted",
+    "threshold-suffers": "a trial is undone if the owner of the ways or of the root port that it "
+    "opens, or a tenant in a buffer of one way, loses {share:share}",
+    "threshold-tried": "a move is tried after {samples} samples",
     "threshold-undone-at-once": "a trial is undone at once without a gain",
     # why iat leaves the ways as they are
     "ddio-high-unchanged": "DDIO misses {misses_per_s:rate} (high above {low_per_s:rate}), "

@@ -15,19 +15,6 @@ def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
     return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
 
 
-def same_members(members: tuple[Member, ...], inventory: DomainInventory) -> bool:
-    """Return whether `members` equals `members_of(inventory)`, without building new members."""
-    tenants = inventory.tenants
-    return len(members) == len(tenants) and all(
-        m.id == t.id
-        and m.priority is t.priority
-        and m.io is t.io
-        and m.cpus == t.cpus
-        and m.ways == t.ways
-        for m, t in zip(members, tenants, strict=True)
-    )
-
-
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     """Return the plan with DDIO on at root ports, and no port aside, without a tenant's device."""
     devices = {device for tenant in inventory.tenants for device in tenant.devices}

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Minimum speeds of best-effort tenants: most of the speed before a move took ways from them.
 
-In the weighted mean of speeds a best-effort tenant counts little, and could lose all speed
-unnoticed. A loss below the minimum weighs like the speed of a critical tenant.
+The policy says how much that is (`best_effort_min`). In the weighted mean of speeds a best-effort
+tenant counts little, and could lose all speed unnoticed. A loss below the minimum weighs like the
+speed of a critical tenant.
 """
 
 from __future__ import annotations
@@ -10,15 +11,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
-from iat_nova.model import Priority, Tenant, TenantKind
+from iat_nova.model import Parameters, Priority, Tenant, TenantKind
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Looks
 
-FLOOR = 0.85  # share of the speed outside the buffer that is a tenant's minimum speed
 
-
-def known(state: State, tenants: Iterable[Tenant]) -> dict[str, float]:
+def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> dict[str, float]:
     """Return the minimum speeds in force by tenant, in units of `Look.speed`.
 
     A tenant with limited memory bandwidth, or with another load than outside the buffer, has none.
@@ -26,7 +25,7 @@ def known(state: State, tenants: Iterable[Tenant]) -> dict[str, float]:
     plan = state.trial.plan if state.trial is not None else state.plan
     limited = {one.tenant for one in (*state.plan.limits, *plan.limits)}
     return {
-        one.id: FLOOR * state.found[one.id].speed
+        one.id: numbers.best_effort_min * state.found[one.id].speed
         for one in tenants
         if one.id not in limited and one.id in state.found and not _other(one, state, state.looks)
     }

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from iat_nova.model import DomainInventory, Priority, Sample, Tenant
+from iat_nova.model import DDIO, DomainInventory, Priority, Sample, Tenant
 from iat_nova.strategies import readings
 from iat_nova.strategies.readings import Look, Looks
 
@@ -20,6 +21,13 @@ Floors = Mapping[str, float]
 """By tenant, the speed below which what it loses counts as if it were critical."""
 
 
+class Stake(NamedTuple):
+    """The total gain in speed if a tenant never missed, and if it reached its minimum speed."""
+
+    misses: float
+    lack: float
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Now:
     """Input of an iteration: inventory, sample, and a reading of each tenant."""
@@ -30,8 +38,11 @@ class Now:
 
     @classmethod
     def seen(cls, inventory: DomainInventory, sample: Sample) -> Now:
-        """Read all tenants."""
-        return cls(inventory, sample, readings.look(inventory.tenants, sample))
+        """Read all tenants, and as references of `DDIO` the lines that devices write."""
+        looks, lines = readings.look(inventory.tenants, sample), sample.inbound_lines_per_s
+        if lines is not None:
+            looks[DDIO] = Look(0.0, 0.0, 0.0, lines)
+        return cls(inventory, sample, looks)
 
     @property
     def at_s(self) -> float:
@@ -41,40 +52,37 @@ class Now:
 
 def gain(
     tenants: Iterable[Tenant], before: Looks, after: Looks, floors: Floors | None = None
-) -> float:
-    """Return the weighted mean of the tenants' gains in speed; 0.02 is 2 %.
+) -> tuple[float, tuple[str, float] | None]:
+    """Return the weighted mean of the tenants' gains in speed, and the tenant with most part in it.
 
-    A best-effort tenant's gain is multiplied by the share of cycles not stalled by misses. A tenant
-    that hardly progresses even with all ways thus cannot outweigh the gains of critical tenants.
-    `floors`: minimum speeds by tenant. A lack below the minimum counts like the speed of a critical
-    tenant, before and after.
+    0.02 is 2 %. The tenant comes with its own gain; None if no tenant was measured before and
+    after. A best-effort tenant's gain is multiplied by the share of cycles not stalled by misses. A
+    tenant that hardly progresses even with all ways thus cannot outweigh the gains of critical
+    tenants. `floors`: minimum speeds by tenant. A lack below the minimum counts like the speed of a
+    critical tenant, before and after.
     """
-    floors = floors or {}
+    floors, most, largest = floors or {}, None, -1.0
     total = gained = 0.0
     for tenant in tenants:
-        if tenant.id in before and tenant.id in after and before[tenant.id].speed:
-            weight = WEIGHTS[tenant.priority]
-            total += weight
-            relative = after[tenant.id].speed / before[tenant.id].speed - 1.0
-            gained += weight * _counts(tenant, before[tenant.id]) * relative
-            if floor := floors.get(tenant.id):
-                gained += _lacks(before[tenant.id], floor) - _lacks(after[tenant.id], floor)
-    return gained / total if total else 0.0
+        was, now = before.get(tenant.id), after.get(tenant.id)
+        if was is None or now is None or not was.speed:
+            continue
+        weight, own = WEIGHTS[tenant.priority], now.speed / was.speed - 1.0
+        part = weight * _counts(tenant, was) * own
+        total, gained = total + weight, gained + part
+        if abs(part) > largest:
+            most, largest = (tenant.id, own), abs(part)
+        if floor := floors.get(tenant.id):
+            gained += _lacks(was, floor) - _lacks(now, floor)
+    return gained / total if total else 0.0, most
 
 
-def most(tenants: Iterable[Tenant], before: Looks, after: Looks) -> tuple[str, float] | None:
-    """Return the tenant with the largest part in `gain`, and its own relative change of speed.
+def unrest(deviation: float) -> float:
+    """Return by how much larger than usual a gain must be on a host with this usual deviation.
 
-    None if no tenant was measured before and after.
+    The largest of a host's deviations is some eight times the error of a trial's gain.
     """
-    found, largest = None, -1.0
-    for tenant in tenants:
-        if tenant.id in before and tenant.id in after and before[tenant.id].speed:
-            relative = after[tenant.id].speed / before[tenant.id].speed - 1.0
-            part = abs(WEIGHTS[tenant.priority] * _counts(tenant, before[tenant.id]) * relative)
-            if part > largest:
-                found, largest = (tenant.id, relative), part
-    return found
+    return max(1.0, deviation / (8.0 * PAYS))
 
 
 def _counts(tenant: Tenant, one: Look) -> float:
@@ -86,40 +94,26 @@ def _lacks(one: Look, floor: float) -> float:
     return WEIGHTS[Priority.PC] * max(0.0, 1.0 - one.speed / floor)
 
 
-def stakes(tenants: Iterable[Tenant], looks: Looks) -> dict[str, float]:
-    """Return the total gain in speed if a tenant had no LLC misses, by tenant.
+def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, Stake]:
+    """Return by tenant what no move can exceed through it: the total gain in speed.
 
-    No move can bring a larger gain through the tenant.
+    `misses`: if the tenant had no LLC misses. `lack`: if it reached its minimum speed.
     """
     known = [tenant for tenant in tenants if tenant.id in looks]
     total = sum(WEIGHTS[tenant.priority] for tenant in known)
-    return {one.id: _stake(one, looks[one.id]) / total for one in known}
-
-
-def _stake(tenant: Tenant, one: Look) -> float:
-    return WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
-
-
-def lacks(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, float]:
-    """Return the total gain in speed if a tenant reached its minimum speed, by tenant.
-
-    Only tenants below their minimum are included.
-    """
-    known = [tenant for tenant in tenants if tenant.id in looks]
-    total = sum(WEIGHTS[tenant.priority] for tenant in known)
-    found = {one.id: floors[one.id] for one in known if floors.get(one.id)}
-    return {
-        one: _lacks(looks[one], floor) / total
-        for one, floor in found.items()
-        if looks[one].speed < floor
-    }
+    found = {}
+    for tenant in known:
+        one, floor = looks[tenant.id], floors.get(tenant.id)
+        misses = WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
+        found[tenant.id] = Stake(misses / total, _lacks(one, floor) / total if floor else 0.0)
+    return found
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:
     """Yield the tenants whose load changed, judged independently of their ways.
 
     The number of LLC references per instruction does not depend on the share of the LLC. A tenant
-    with I/O polls, so its load cannot be compared.
+    with I/O polls: `other_load` compares what devices write instead.
     """
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
@@ -134,6 +128,18 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
             yield tenant.id
 
 
-def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
-    """Return the first tenant with a changed load, or None."""
-    return next(other_loads(tenants, before, after), None)
+def other_load(
+    tenants: Iterable[Tenant], before: Looks, after: Looks, *, traffic: bool = True
+) -> str | None:
+    """Return the first tenant with a changed load, `DDIO` if devices write more or less, or None.
+
+    `traffic`: whether what devices write counts. It matters where a tenant with I/O is stalled.
+    """
+    tenants = tuple(tenants)
+    if (tenant := next(other_loads(tenants, before, after), None)) or not traffic:
+        return tenant
+    looks = [one[t.id] for one in (before, after) for t in tenants if t.io and t.id in one]
+    was, now = before.get(DDIO), after.get(DDIO)
+    if was is None or now is None or all(one.stalled <= PAYS for one in looks):
+        return None
+    return DDIO if readings.another(was.references_per_s, now.references_per_s) else None

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable, Iterator, Mapping, Set
 
 from iat_nova.model import (
@@ -16,12 +15,12 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.layout.open_ways import open_ways
-from iat_nova.strategies.pollute_buffer import judge, ports, room
 from iat_nova.strategies.pollute_buffer import plan as plans
+from iat_nova.strategies.pollute_buffer import ports, room
 from iat_nova.strategies.pollute_buffer.plan import Limit, Move, Plan
 from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
 from iat_nova.strategies.pollute_buffer.trial import SUFFERS
-from iat_nova.strategies.pollute_buffer.view import View
+from iat_nova.strategies.pollute_buffer.view import View, saved
 
 Promise = tuple[float, Move]
 """What a move may bring, by what the counters show, and the move."""
@@ -37,48 +36,44 @@ def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[
     return sorted(found, key=lambda promise: -promise[0])
 
 
+def _promise(promise: float, subject: str, plan: Plan, code: str, **values: str | int) -> Promise:
+    return promise, Move(subject, plan, message(code, **values))
+
+
 def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that separate best-effort tenants from critical tenants.
 
     Best-effort tenants and devices share the topmost ways, and critical tenants have the rest.
     Alternatively, critical tenants only keep clear of DDIO's ways.
     """
-    critical = view.ids - view.best_effort
-    polluters = view.best_effort - plan.confined
-    if _fits_on_ddio(view, plan) and view.best_effort and not (plan.clear and plan.on_ddio):
+    critical, best_effort = view.ids - view.best_effort, view.best_effort
+    free = critical - view.readers
+    if _fits_on_ddio(view, plan) and best_effort and not (plan.clear and plan.on_ddio):
+        # Where devices write much, another way, so that a way remains without inbound lines.
+        least = BUFFER_WAYS + (view.inbound > view.parameters.threshold_miss_low_per_s)
         apart = dataclasses.replace(
             plan,
-            confined=plan.confined | view.best_effort,
-            buffer=max(plan.buffer, _least(view)),
+            confined=plan.confined | best_effort,
+            buffer=max(plan.buffer, least),
             on_ddio=True,
             clear=True,
         )
-        kept_out = view.fills(view.best_effort) + view.inbound_above(plan)
-        expected = view.relief(critical, kept_out)
-        what = message("best-effort-topmost")
-        yield expected, Move("layout", apart, what)
+        kept_out = view.fills(best_effort) + view.inbound_above(plan)
+        yield _promise(view.relief(critical, kept_out), "layout", apart, "best-effort-topmost")
         streams = _streams(view, plan)
-        if streams and critical - streams - view.readers:
-            with_them = dataclasses.replace(apart, confined=apart.confined | streams)
-            kept_out = view.fills(view.best_effort | streams) + view.inbound_above(plan)
-            what = message("best-effort-and-streams-topmost")
-            yield view.relief(critical, kept_out), Move("layout", with_them, what)
-    elif polluters and plan.clear and plan.on_ddio:
-        changed = dataclasses.replace(plan, confined=plan.confined | polluters)
-        what = message("confine-best-effort")
-        yield view.relief(critical, view.fills(polluters)), Move("layout", changed, what)
+        if streams and free - streams:
+            apart = dataclasses.replace(apart, confined=apart.confined | streams)
+            expected = view.relief(critical, kept_out + view.fills(streams))
+            yield _promise(expected, "layout", apart, "best-effort-and-streams-topmost")
     if not plan.clear:
         clear = dataclasses.replace(plan, clear=True)
-        expected = view.relief(critical - view.readers, view.inbound_above(plan))
-        yield expected, Move("layout", clear, message("keep-clear"))
+        yield _promise(view.relief(free, view.inbound_above(plan)), "layout", clear, "keep-clear")
     elif view.settled:
         everything = open_ways(view.inventory.domain).count
-        topmost = plan.on_ddio and plan.confined
-        dirty = max(plan.ddio, plan.buffer if topmost else 0)
-        free = critical - view.readers - plan.confined
-        expected = view.stake(free) * _saved(everything - dirty, everything)
+        dirty = max(plan.ddio, plan.buffer if plan.on_ddio and plan.confined else 0)
+        expected = view.stake(free - plan.confined) * saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
-        yield expected, Move("layout", back, message("keep-clear-no-more"))
+        yield _promise(expected, "layout", back, "keep-clear-no-more")
 
 
 def _fits_on_ddio(view: View, plan: Plan) -> bool:
@@ -100,37 +95,20 @@ def _streams(view: View, plan: Plan) -> frozenset[str]:
     return frozenset(one.id for one in critical if _may_be_confined(view, plan, one))
 
 
-def _least(view: View) -> int:
-    """Return the minimum number of ways of a buffer on DDIO's ways.
-
-    If devices write much, the buffer gets another way, so that a way remains without inbound lines.
-    """
-    busy = view.inbound > view.parameters.threshold_miss_low_per_s
-    return BUFFER_WAYS + busy
-
-
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that confine a tenant with many fills, or release a tenant with high stalls."""
     free = view.ids - plan.confined
-    at_stake, fills = view.stake(free), view.fills(free) + view.inbound
-    everything = view.fills(view.ids) + view.inbound
     for tenant in sorted(view.inventory.tenants, key=lambda t: (-view.misses(t.id), t.id)):
-        misses, stake = view.misses(tenant.id), view.stakes.get(tenant.id, 0.0)
-        alone = frozenset((tenant.id,))
-        if tenant.id in plan.confined:
-            expected = stake - (at_stake * misses / everything if everything else 0.0)
-            expected += view.lacks.get(tenant.id, 0.0)
-            if view.settled and expected > judge.PAYS:  # otherwise a confinement may have just paid
-                yield (
-                    expected,
-                    Move(tenant.id, plan.without(alone), message("release", tenant=tenant.id)),
-                )
+        one, alone, misses = tenant.id, frozenset((tenant.id,)), view.misses(tenant.id)
+        if one in plan.confined:
+            stake, lack = view.stakes.get(one, (0.0, 0.0))
+            if view.settled:  # otherwise a confinement may have just paid
+                expected = stake + lack - view.relief(free, misses)
+                yield _promise(expected, one, plan.without(alone), "release", tenant=one)
         elif _may_be_confined(view, plan, tenant):
-            expected = (at_stake - stake) * misses / fills if fills else 0.0
-            if expected > judge.PAYS:
-                changed = dataclasses.replace(plan, confined=plan.confined | alone)
-                code = "confine-to-own" if tenant.id in plan.owners else "confine"
-                yield expected, Move(tenant.id, changed, message(code, tenant=tenant.id))
+            changed = dataclasses.replace(plan, confined=plan.confined | alone)
+            code = "confine-to-own" if one in plan.owners else "confine"
+            yield _promise(view.relief(free - alone, misses), one, changed, code, tenant=one)
 
 
 def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
@@ -151,20 +129,10 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
     for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - view.settled):
         if ways != plan.buffer and max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
             rest = shared - plan.buffer, shared - ways
-            expected = within * max(0.0, _saved(plan.buffer, ways)) + outside * max(
-                0.0, _saved(*rest)
-            )
+            expected = within * max(0.0, saved(plan.buffer, ways))
+            expected += outside * max(0.0, saved(*rest))
             changed = dataclasses.replace(plan, buffer=ways)
-            yield expected, Move("layout", changed, message("buffer-size", ways=ways))
-
-
-def _saved(before: int, after: int) -> float:
-    """Return the share of stalls saved by `after` ways instead of `before` ways.
-
-    Misses fall with the square root of a cache's size: A. Hartstein et al., "Cache miss behavior:
-    is it sqrt(2)?" (Computing Frontiers 2006).
-    """
-    return 1.0 - math.sqrt(max(0, before) / after)  # DDIO may have ways closed to tenants
+            yield _promise(expected, "layout", changed, "buffer-size", ways=ways)
 
 
 def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
@@ -173,33 +141,33 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     Two ways fewer are also considered. If devices may fill any way, the first move confines
     devices. If hits are not counted, only a trial shows the gain.
     """
-    missed, numbers, domain = view.inbound, view.parameters, view.inventory.domain
+    numbers, domain = view.parameters, view.inventory.domain
     if view.sample.inbound_lines_per_s is None or not domain.ddio_resizable:
         return
-    readers, ways = view.readers, domain.ways
+    readers, others, ways = view.readers, view.ids - view.readers, domain.ways
+    busy = view.inbound > numbers.threshold_miss_low_per_s
     if not plan.ddio:
-        fits = room.fits(domain, plan.own, numbers.ddio_ways_min)
-        if missed > numbers.threshold_miss_low_per_s and fits:
-            yield view.relief(view.ids - readers, missed), _ddio_move(plan, numbers.ddio_ways_min)
+        if busy and room.fits(domain, plan.own, numbers.ddio_ways_min):
+            yield _ddio_move(view.relief(others, view.inbound), plan, numbers.ddio_ways_min)
         return
     more = min(plan.ddio + 2, numbers.ddio_ways_max, ways)
-    fits = room.fits(domain, plan.own, more)
-    if missed > numbers.threshold_miss_low_per_s and more > plan.ddio and fits:
-        yield view.stake(readers) * view.packets_missed, _ddio_move(plan, more)
+    if busy and more > plan.ddio and room.fits(domain, plan.own, more):
+        expected = view.stake(readers) * view.packets_missed * saved(plan.ddio, more)
+        yield _ddio_move(expected, plan, more)
     if domain.ddio_found == 0:
-        back = dataclasses.replace(_ddio_move(plan, 0), what=message("ddio-any-way"))
-        yield view.stake(readers), back
+        yield _ddio_move(view.stake(readers), plan, 0)
     less = max(plan.ddio - 2, numbers.ddio_ways_min)
     if less < plan.ddio and view.settled:
-        rest = _saved(ways - plan.ddio, ways - less)
-        yield view.stake(view.ids - readers) * rest, _ddio_move(plan, less)
+        yield _ddio_move(view.stake(others) * saved(ways - plan.ddio, ways - less), plan, less)
 
 
-def _ddio_move(plan: Plan, ways: int) -> Move:
+def _ddio_move(promise: float, plan: Plan, ways: int) -> Promise:
     """Return a change of DDIO's ways; a buffer on these ways keeps its own share."""
     buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio else 0)
     changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
-    return Move("ddio", changed, message("ddio-ways", ways=ways))
+    if not ways:
+        return _promise(promise, "ddio", changed, "ddio-any-way")
+    return _promise(promise, "ddio", changed, "ddio-ways", ways=ways)
 
 
 def _dca(view: View, plan: Plan) -> Iterator[Promise]:
@@ -215,25 +183,26 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
         owners = frozenset(one.id for one in tenants if not below.isdisjoint(one.devices))
         if port.address in plan.dca_off:
             left = tuple(one for one in plan.dca_off if one != port.address)
-            what = message("port-dca-on", port=port.address)
-            changed = dataclasses.replace(plan, dca_off=left)
-            yield view.stake(owners), Move("ddio", changed, what)
+            expected, code = view.stake(owners), "port-dca-on"
         elif (
             owners
             and view.inbound > view.parameters.threshold_miss_low_per_s
             and all(view.hits_save(one) < SUFFERS for one in owners)
         ):
-            changed = dataclasses.replace(plan, dca_off=(*plan.dca_off, port.address))
-            what = message("port-dca-off", port=port.address)
-            yield view.relief(view.ids - owners, view.inbound), Move("ddio", changed, what)
+            left = (*plan.dca_off, port.address)
+            expected, code = view.relief(view.ids - owners, view.inbound), "port-dca-off"
+        else:
+            continue
+        changed = dataclasses.replace(plan, dca_off=left)
+        yield _promise(expected, "ddio", changed, code, port=port.address)
 
 
 def _lend(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that open guaranteed ways to other tenants; undone if an owner loses.
 
-    The expected gain is therefore all that misses cost the other tenants.
+    An owner that does not reach the shared ways gains as well: it gets these.
     """
-    every = [plan.own] if plan.own else []
+    domain, every = view.inventory.domain, [plan.own] if plan.own else []
     for lent in (*every, *((one,) for one in plan.own if len(plan.own) > 1)):
         owners = frozenset(one.tenant for one in lent)
         changed = dataclasses.replace(
@@ -242,10 +211,17 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
             lent=(*plan.lent, *lent),
             confined=plan.confined - owners,
         )
-        subject = lent[0].tenant if len(lent) == 1 else "layout"
-        one = message("lend", tenant=subject)
-        what = one if len(lent) == 1 else message("lend-all")
-        yield view.stake(view.ids - owners), Move(subject, changed, what)
+        ways = room.shared(domain, plan.own, plan.ddio).count
+        more = room.shared(domain, changed.own, plan.ddio).count
+        expected, one = view.stake(view.ids - owners) * saved(ways, more), lent[0].tenant
+        for cut_off in lent:
+            if cut_off.tenant not in room.reaching(domain, plan.own):
+                stake = view.stake(frozenset((cut_off.tenant,)))
+                expected += stake * max(0.0, saved(cut_off.ways, more))
+        if len(lent) == 1:
+            yield _promise(expected, one, changed, "lend", tenant=one)
+        else:
+            yield _promise(expected, "layout", changed, "lend-all")
 
 
 def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
@@ -270,13 +246,12 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
     further = frozenset(one.tenant for one in limits if one.percent < plan.bandwidth_of(one.tenant))
     if further:
         changed = dataclasses.replace(plan, limits=limits)
-        least = min(one.percent for one in limits)
-        what = message("limit-streams", percent=least)
-        yield view.relief(critical, view.fills(further)), Move("layout", changed, what)
+        expected, least = view.relief(critical, view.fills(further)), min(o.percent for o in limits)
+        yield _promise(expected, "layout", changed, "limit-streams", percent=least)
     if plan.limits and view.settled:  # otherwise the limits may have just paid
         changed = dataclasses.replace(plan, limits=())
         lost = view.stake(frozenset(one.tenant for one in plan.limits))
-        yield lost, Move("layout", changed, message("limit-streams-no-more"))
+        yield _promise(lost, "layout", changed, "limit-streams-no-more")
 
 
 def _halved(view: View, plan: Plan, tenant: Tenant) -> int:

@@ -142,15 +142,13 @@ def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
     if any(own.get(tenant) != ways for tenant, ways in held.items()):
         return False
     placed = layout(inventory, plan)
-    masks = {one.tenant: placed.mask_of(one.tenant) for one in plan.lent}
-    return all((mask := masks[one.tenant]) and mask.count >= one.ways for one in plan.lent)
+    masks = ((placed.mask_of(one.tenant), one.ways) for one in plan.lent)
+    return all(mask and mask.count >= ways for mask, ways in masks)
 
 
 def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Allocation:
     """Return the way counts of a plan; a shared way counts for each tenant."""
-    counts: dict[str, int] = {}
-    for group in placed.groups:
-        counts |= dict.fromkeys(group.tenants, group.mask.count)
+    counts = {tenant: one.mask.count for one in placed.groups for tenant in one.tenants}
     return Allocation(plan.ddio, {one.id: counts.get(one.id, 0) for one in inventory.tenants})
 
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Set
 
 from iat_nova.model import DomainInventory, Message, Parameters, message
-from iat_nova.strategies.pollute_buffer import floors, judge, moves
+from iat_nova.strategies.pollute_buffer import floors, judge, moves, trial
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
 
+COST = trial.LOOKS * trial.SUFFERS  # samples that a failed trial may cost at most
 REASONS = 3  # moves that the reasons for the search's end name
 _MINUTE_S = 60.0
 
@@ -22,31 +23,24 @@ _Judged = tuple[moves.Promise, Message | None]
 
 def next_move(
     state: State, now: Now, parameters: Parameters, without: Set[str] = frozenset()
-) -> moves.Promise | None:
-    """Return the next move worth a trial with the expected gain (0.02 is 2 %), or None.
+) -> tuple[moves.Promise | None, tuple[Message, ...]]:
+    """Return the next move worth a trial with its promise (0.02 is 2 %), or None and the reasons.
 
-    A kind of move that failed must promise twice as much after each failure, as a promise is a
-    bound and not what such a move brought. `without`: families of moves to leave out.
+    A kind of move that failed must promise twice as much after each failure, as a promise is an
+    estimate and not what such a move brought. `without`: families of moves to leave out.
     """
-    if _too_often(state, parameters) or waits(state, now.at_s, parameters):
-        return None
-    judged = _judged(state, now, parameters, without)
-    return next((promise for promise, against in judged if against is None), None)
-
-
-def why_none(
-    state: State, now: Now, parameters: Parameters, without: Set[str] = frozenset()
-) -> tuple[Message, ...]:
-    """Return why `next_move` has no move: the reasons against the most promising moves."""
-    if _too_often(state, parameters):
-        most = parameters.mask_changes_per_minute
-        return (message("moved-often", times=len(state.changes_at_s), most=most),)
+    often = len(state.changes_at_s)
+    most = parameters.mask_changes_per_minute
+    if often + 1 >= most:
+        return None, (message("moved-often", times=often, most=most),)
     if waiting := waits(state, now.at_s, parameters):
-        return (waiting,)
-    judged = _judged(state, now, parameters, without)
-    first = zip(range(REASONS), judged, strict=False)
-    against = tuple(one for _, (_, one) in first if one is not None)
-    return against or (message("no-move"),)
+        return None, (waiting,)
+    reasons: list[Message] = []
+    for promise, against in _judged(state, now, parameters, without):
+        if against is None:
+            return promise, ()
+        reasons.append(against)
+    return None, tuple(reasons[:REASONS]) or (message("no-move"),)
 
 
 def failures(state: State, at_s: float, parameters: Parameters) -> list[Failure]:
@@ -73,19 +67,25 @@ def waits(state: State, at_s: float, parameters: Parameters) -> Message | None:
         row += 1
     if not row:
         return None
-    wait_s = min(parameters.interval_s * 2.0 ** (row - 2), parameters.backoff_max_s)
+    wait_s = min(parameters.interval_s * 2.0**row, parameters.backoff_max_s)
     left_s = known[-1].at_s + wait_s - at_s
     return message("waits", failures=row, wait_s=round(left_s, 1)) if left_s > 0 else None
 
 
-def _too_often(state: State, parameters: Parameters) -> bool:
-    return len(state.changes_at_s) + 1 >= parameters.mask_changes_per_minute
+def least(state: State, at_s: float, parameters: Parameters) -> float:
+    """Return the least promise for a trial: 0.02 is 2 %.
+
+    A move must repay the cost of a failed trial in as long a time as the load has lasted, since a
+    load that has lasted for long will last for long.
+    """
+    lasted_s = max(at_s - state.load_since_s, parameters.interval_s)
+    return max(judge.PAYS, parameters.interval_s * COST / lasted_s)
 
 
 def _judged(state: State, now: Now, parameters: Parameters, without: Set[str]) -> Iterator[_Judged]:
     """Yield moves that would change masks, the most promising first.
 
-    The first move below `judge.PAYS` is the last: all further moves promise less.
+    The first move that promises too little is the last: all further moves promise less.
     """
     inventory, at_s = now.inventory, now.at_s
     known = failures(state, at_s, parameters)
@@ -94,16 +94,17 @@ def _judged(state: State, now: Now, parameters: Parameters, without: Set[str]) -
         parameters,
         now.sample,
         state.looks,
-        floors.known(state, inventory.tenants),
+        floors.known(state, inventory.tenants, parameters),
         settled=state.phase is not Phase.TRIAL,
     )
     failed = {one.plan: one for one in known}
+    asked = least(state, at_s, parameters)
     kinds = [one.what.code for one in known if one.what is not None]
     for found in moves.candidates(view, state.plan, without):
         promise, move = found
         if move.plan == state.plan:
             continue
-        against = _too_little(promise, move.what, kinds.count(move.what.code))
+        against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
         if against is None and move.plan in failed:
             against = _failed(failed[move.plan], move.what, at_s)
         if against is None:
@@ -113,30 +114,25 @@ def _judged(state: State, now: Now, parameters: Parameters, without: Set[str]) -
         ):
             continue
         yield found, against
-        if promise <= judge.PAYS:
+        if promise <= asked:
             return
 
 
-def _too_little(promise: float, what: Message, failures: int) -> Message | None:
+def _too_little(promise: float, what: Message, failures: int, least: float) -> Message | None:
     """Return that a move promises too little after so many failures of its kind, or None."""
-    least = judge.PAYS * 2.0**failures
-    if promise > least:
+    asked, most = least * 2.0**failures, round(promise, 4)
+    if promise > asked:
         return None
-    most = round(promise, 4)
-    if failures and promise > judge.PAYS:
-        values = {"promise": most, "least": least, "failures": failures}
-        return message("too-little-again", move=what, **values)
-    return message("too-little", move=what, promise=most, least=least)
+    asked = round(asked, 4)
+    if failures and promise > least:
+        return message("too-little-again", move=what, promise=most, least=asked, failures=failures)
+    return message("too-little", move=what, promise=most, least=asked)
 
 
 def _failed(failure: Failure, what: Message, at_s: float) -> Message:
     """Return that a move's plan failed before, with the reason and the time until a new trial."""
     wait_s = round(failure.until_s - at_s, 1)
-    if failure.what is None:
-        if wait_s <= 0:
-            return message("replaced-in-search", move=what)
-        return message("replaced-before", move=what, wait_s=wait_s)
-    cause = failure.why or message("no-gain")
+    cause = failure.why or message("replaced" if failure.what is None else "no-gain")
     if wait_s <= 0:
         return message("failed-in-search", move=what, cause=cause)
     return message("failed-before", move=what, cause=cause, wait_s=wait_s)

@@ -39,7 +39,6 @@ from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 Outcome = tuple[State, tuple[Step, ...], tuple[Message, ...]]
 """The next state, the steps, and the reasons for the phase or for doing nothing."""
 
-TRIAL_LOOKS = 3  # largest number of samples of a trial
 SHORT_S = 5.0  # after a shorter load the next must last so long, in seconds, before a trial
 
 
@@ -60,13 +59,13 @@ class PolluteBuffer:
     def thresholds(parameters: Parameters) -> tuple[Message, ...]:
         """Return the thresholds of the strategy and of the policy."""
         return (
-            message("threshold-tried", samples=judge.ENOUGH, gain=judge.OBVIOUS),
-            message("threshold-kept", gain=judge.PAYS, samples=TRIAL_LOOKS),
+            message("threshold-tried", samples=judge.ENOUGH),
+            message("threshold-kept", gain=judge.PAYS, samples=trial.LOOKS),
             message("threshold-kept-at-once", gain=judge.OBVIOUS),
-            message("threshold-best-effort", share=floors.FLOOR),
+            message("threshold-best-effort", share=parameters.best_effort_min),
             message("threshold-undone-at-once"),
-            message("threshold-smaller-buffer", share=trial.SUFFERS, lent=trial.LENT),
-            message("threshold-port-dca", share=trial.SUFFERS),
+            message("threshold-suffers", share=trial.SUFFERS),
+            message("threshold-repaid", cost_s=search.COST * parameters.interval_s),
             message("threshold-port-dca-saves", share=trial.SUFFERS),
             message("threshold-ddio-least", ways=parameters.ddio_ways_min),
             message("threshold-ddio-busy", misses_per_s=parameters.threshold_miss_low_per_s),
@@ -90,6 +89,8 @@ class PolluteBuffer:
             return Outlook.UNSETTLED
         if state.phase is not Phase.REST or search.waits(state, at_s, self.parameters):
             return Outlook.SEARCHING
+        if search.least(state, at_s, self.parameters) > judge.PAYS:
+            return Outlook.SEARCHING  # a promise may repay a trial later
         failed = any(one.what is not None for one in search.failures(state, at_s, self.parameters))
         return Outlook.ALL_FAILED if failed else Outlook.NO_PROMISE
 
@@ -98,8 +99,8 @@ class PolluteBuffer:
     ) -> tuple[State, Decision]:
         """Run one iteration: return the next state and the decision."""
         now = Now.seen(inventory, sample)
-        same = arrivals.same_members(state.members, inventory)
-        if state.layout is None or not same or state.domain != inventory.domain:
+        facts = arrivals.members_of(inventory), inventory.domain
+        if state.layout is None or facts != (state.members, state.domain):
             outcome = self._adopt(state, now)
         elif state.phase is Phase.MEASURE:
             outcome = self._measure(state, now)
@@ -133,7 +134,6 @@ class PolluteBuffer:
             members=members,
             plan=plan,
             load_since_s=state.load_since_s if failures else now.at_s - SHORT_S,
-            deviation=0.0,
             failures=failures,
             found={one: look for one, look in state.found.items() if one in unchanged},
         )
@@ -184,10 +184,10 @@ class PolluteBuffer:
             lasted_s = now.at_s - seen.load_since_s
             why = message("load-too-short", lasted_s=round(lasted_s, 1), calm_s=seen.calm_s)
             return seen, (), (why,)
-        found = search.next_move(seen, now, self.parameters, self._without)
-        if seen.counted < judge.ENOUGH and (found is None or found[0] < judge.OBVIOUS):
-            return seen, (), (_more_samples(seen, found),)
-        return self._on_trial(seen, now, found, ())
+        if seen.counted < judge.ENOUGH:
+            why = message("first-samples", number=seen.counted, samples=judge.ENOUGH)
+            return seen, (), (why,)
+        return _on_trial(seen, self._next(seen, now), ())
 
     def _another_load(self, state: State, now: Now, why: Message) -> Outcome:
         """Measure again after a change of load.
@@ -196,11 +196,12 @@ class PolluteBuffer:
         guaranteed ways. A tenant with a new load leaves the buffer, because the former load was
         the reason for confinement.
         """
-        lasted_s = now.at_s - state.load_since_s
-        often = lasted_s < max(SHORT_S, 2 * state.calm_s)
-        calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
         inventory = now.inventory
         changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now.looks))
+        lasted_s = now.at_s - state.load_since_s
+        short_s = SHORT_S if changed else 0.0  # traffic alone may come in bursts
+        often = lasted_s < max(short_s, 2 * state.calm_s)
+        calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
         plan = self._called_in(state, now)
         plan = plan.without(plan.confined & changed)
         plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
@@ -214,7 +215,6 @@ class PolluteBuffer:
             load_since_s=now.at_s,
             calm_s=float(calm_s),
             plan=plan,
-            deviation=0.0,
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.WATCH if state.trial is None else Action.UNDO
@@ -223,29 +223,22 @@ class PolluteBuffer:
     def _judge(self, state: State, now: Now) -> Outcome:
         """Keep the move on trial, undo the move, or take another sample."""
         assert state.trial is not None
-        seen = trial.shown(state, now, now.inventory.tenants)
+        seen = trial.shown(state, now, self.parameters)
         if seen.other:
             why = message("undone-by-load", move=state.trial.what, tenant=seen.other)
             return self._another_load(state, now, why)
-        gain, count, what = seen.gain, seen.counted, state.trial.what
-        state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=count)
-        if seen.suffers:
-            return self._undo(state, now, seen)
-        least = judge.PAYS if count == TRIAL_LOOKS else judge.OBVIOUS
-        if gain > least and not seen.unsure:
-            return self._keep(state, now, seen)
-        if count < TRIAL_LOOKS and gain > 0.0:
-            return state, (), (_undecided(what, seen),)
-        return self._undo(state, now, seen)
+        state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=seen.counted)
+        if seen.keep is None:
+            return state, (), (seen.why,)
+        return self._keep(state, now, seen.why) if seen.keep else self._undo(state, now, seen.why)
 
-    def _undo(self, state: State, now: Now, seen: trial.Shown) -> Outcome:
+    def _undo(self, state: State, now: Now, why: Message) -> Outcome:
         """Return to the former plan, bar the move for a while, and rest.
 
         The next baseline is therefore free of the trial's after-effects.
         """
         assert state.trial is not None
-        plan, what, why = state.trial.plan, state.trial.what, _against(seen)
-        failures = self._failed(state, plan, what, now.at_s, why)
+        failures = self._failed(state, state.trial.plan, state.trial.what, now.at_s, why)
         undone = dataclasses.replace(state, failures=failures)
         return _to_rest(undone), (_undone(state.trial, why),), ()
 
@@ -264,7 +257,7 @@ class PolluteBuffer:
         others = (one for one in state.failures if one.plan != plan and one.until_s + most > at_s)
         return (*others, Failure(plan, what, delay_s, at_s + delay_s, why))
 
-    def _keep(self, state: State, now: Now, seen: trial.Shown) -> Outcome:
+    def _keep(self, state: State, now: Now, why: Message) -> Outcome:
         """Make the plan on trial the present plan; the trial's readings are the next base."""
         assert state.trial is not None
         kept = dataclasses.replace(
@@ -275,25 +268,14 @@ class PolluteBuffer:
             counted=state.trial_counted,
             trial=None,
         )
-        found = search.next_move(kept, now, self.parameters, self._without)
-        return self._on_trial(kept, now, found, (_kept(state.trial, seen),))
-
-    def _on_trial(
-        self, state: State, now: Now, found: moves.Promise | None, steps: tuple[Step, ...]
-    ) -> Outcome:
-        """Begin a trial of `found`; without a move, rest."""
-        if found is None:
-            return _to_rest(state), steps, (self._nothing_to_try(state, now),)
-        _, move = found
-        after = dataclasses.replace(
-            state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
+        reason = message("kept", move=state.trial.what, cause=why)
+        return _on_trial(
+            kept, self._next(kept, now), (Step(Action.KEEP, state.trial.subject, reason),)
         )
-        step = Step(Action.TRY, move.subject, message("tried", move=move.what))
-        return after, (*steps, step), ()
 
-    def _nothing_to_try(self, state: State, now: Now) -> Message:
-        causes = search.why_none(state, now, self.parameters, self._without)
-        return message("nothing-to-try", causes=causes)
+    def _next(self, state: State, now: Now) -> tuple[moves.Promise | None, tuple[Message, ...]]:
+        """Return the next move worth a trial, or None and the reasons."""
+        return search.next_move(state, now, self.parameters, self._without)
 
     def _rest(self, state: State, now: Now) -> Outcome:
         """Watch the load; measure again after a change, else try the next move that may pay."""
@@ -310,12 +292,12 @@ class PolluteBuffer:
             return seen, (), why
         if waiting := search.waits(seen, now.at_s, self.parameters):
             return seen, (), (*why, waiting)
-        found = search.next_move(seen, now, self.parameters, self._without)
+        found, causes = self._next(seen, now)
         if found is not None:
-            return self._on_trial(seen, now, found, ())
+            return _on_trial(seen, (found, ()), ())
         before_s = now.at_s - self.parameters.interval_s
         if state.counted < judge.ENOUGH or search.waits(seen, before_s, self.parameters):
-            why = (*why, self._nothing_to_try(seen, now))  # once
+            why = (*why, message("nothing-to-try", causes=causes))  # once
         return seen, (), why
 
     def _called_in(self, state: State, now: Now) -> Plan:
@@ -326,44 +308,25 @@ class PolluteBuffer:
         return state.plan
 
 
-def _kept(move: Move, seen: trial.Shown) -> Step:
-    return Step(Action.KEEP, move.subject, message("kept", move=move.what, cause=seen.result))
+def _on_trial(
+    state: State,
+    following: tuple[moves.Promise | None, tuple[Message, ...]],
+    steps: tuple[Step, ...],
+) -> Outcome:
+    """Begin a trial of the following move; without a move, rest."""
+    found, causes = following
+    if found is None:
+        return _to_rest(state), steps, (message("nothing-to-try", causes=causes),)
+    _, move = found
+    after = dataclasses.replace(
+        state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
+    )
+    step = Step(Action.TRY, move.subject, message("tried", move=move.what))
+    return after, (*steps, step), ()
 
 
 def _undone(move: Move, why: Message) -> Step:
     return Step(Action.UNDO, move.subject, message("undone", move=move.what, cause=why))
-
-
-def _more_samples(state: State, found: moves.Promise | None) -> Message:
-    """Return that the first trial needs more samples under the present plan."""
-    values = {"number": state.counted, "samples": judge.ENOUGH}
-    if found is None:
-        return message("first-samples", **values)
-    expected, obvious = round(found[0], 4), judge.OBVIOUS
-    return message(
-        "first-samples-before", **values, move=found[1].what, promise=expected, obvious=obvious
-    )
-
-
-def _against(seen: trial.Shown) -> Message:
-    """Return the reason to undo a trial: a tenant's loss, a loss together, or too little gain."""
-    if seen.suffers is not None:
-        return seen.suffers.message
-    if seen.gain <= 0.0:
-        return seen.result
-    return message("gained-too-little", cause=seen.result, limit=judge.PAYS, samples=seen.counted)
-
-
-def _undecided(what: Message, seen: trial.Shown) -> Message:
-    """Return that a trial's samples do not decide yet, with the gain and both limits."""
-    return message(
-        "trial-goes-on",
-        move=what,
-        cause=seen.result,
-        number=seen.counted,
-        samples=TRIAL_LOOKS,
-        kept_above=judge.OBVIOUS,
-    )
 
 
 def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
@@ -386,7 +349,7 @@ def _to_rest(state: State) -> State:
 
 
 def _other_load(state: State, now: Now) -> str | None:
-    """Return the first tenant with another load than judged, or None."""
+    """Return the first tenant with another load than judged, `DDIO` for devices, or None."""
     return judge.other_load(now.inventory.tenants, state.looks, now.looks)
 
 

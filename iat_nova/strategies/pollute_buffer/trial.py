@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Set
-from typing import NamedTuple
+from collections.abc import Set
 
-from iat_nova.model import DomainInventory, Message, Tenant, message
+from iat_nova.model import DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer.judge import Now
@@ -15,100 +14,86 @@ from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
 from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Looks
 
-SUFFERS = 0.05  # largest loss of speed in a buffer of one way, or with DDIO off at the port
-LENT = 0.02  # largest loss of speed of a lender; SUFFERS in the first sample
-
-
-class Loss(NamedTuple):
-    """A tenant that lost more of its speed than `limit`: 0.05 is 5 %."""
-
-    tenant: str
-    share: float
-    limit: float
-
-    @property
-    def message(self) -> Message:
-        """The loss as a reason to undo the move."""
-        return message("would-lose", tenant=self.tenant, loss=self.share, limit=self.limit)
+LOOKS = 3  # largest number of samples of a trial
+SUFFERS = 0.05  # loss of a lender, in a buffer of one way, or with DDIO off at the own port
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Shown:
-    """Mean of a trial's samples, and the total gain: 0.02 is 2 %.
+    """What a trial has shown so far.
 
-    `speeds`: the gain without minimum speeds. `unsure`: a lender loses in the first sample,
-    possibly only the cost of the move. `other`: a tenant with a changed load, so that nothing can
-    be concluded. `suffers`: a tenant with a loss that no gain of others justifies. `most`: the
-    tenant with the largest part in the gain or loss, and the tenant's own relative change of speed.
+    `looks`, `counted`: mean of the trial's samples, and their number. `other`: a tenant, or `DDIO`,
+    with a changed load, so that nothing can be concluded. `keep`: whether to keep the move; None if
+    the samples do not decide yet. `why`: the reason.
     """
 
     looks: Looks
     counted: int
-    gain: float
-    speeds: float
-    unsure: bool
     other: str | None
-    suffers: Loss | None
-    most: tuple[str, float] | None
-
-    @property
-    def result(self) -> Message:
-        """The gain in speeds, and the gain with minimum speeds if different."""
-        gain = {"gain": self.speeds}
-        if round(self.gain, 3) != round(self.speeds, 3):
-            return message("speeds-and-floors", **gain, counted=self.gain)
-        if self.most is None:
-            return message("speeds", **gain)
-        return message("speeds-most", **gain, tenant=self.most[0], change=self.most[1])
+    keep: bool | None
+    why: Message
 
 
-def shown(state: State, now: Now, tenants: Iterable[Tenant]) -> Shown:
-    """Judge the present trial by `tenants`, with a further sample."""
+def shown(state: State, now: Now, numbers: Parameters) -> Shown:
+    """Judge the present trial with a further sample."""
     assert state.trial is not None
-    tenants, lenders = tuple(tenants), state.trial.plan.lenders
+    tenants, plan = now.inventory.tenants, state.trial.plan
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
+    ports = plan.dca_off != state.plan.dca_off  # whose writes bypass the LLC
+    other = judge.other_load(alike, state.looks, now.looks, traffic=not ports)
     counted = state.trial_counted + 1
     looks = readings.mean(state.trial_looks, now.looks, counted)
-    speeds = judge.gain(tenants, state.looks, looks)
-    gain = judge.gain(tenants, state.looks, looks, floors.known(state, tenants))
-    return Shown(
-        looks,
-        counted,
-        gain if gain < speeds or _releases(state) else speeds,
-        speeds,
-        counted == 1 and any(_slower(state, looks, one, LENT) for one in lenders),
-        judge.other_load(alike, state.looks, now.looks),
-        _suffers(state, looks, switched),
-        judge.most(tenants, state.looks, looks),
+    protected = plan.lenders | (switched if ports else frozenset())
+    if plan.buffer < min(state.plan.buffer, BUFFER_WAYS):
+        protected |= plan.confined
+    if lost := _suffers(state, looks, protected):
+        return Shown(looks, counted, other, False, lost)
+    keep, why = _verdict(state, now, numbers, looks, counted)
+    return Shown(looks, counted, other, keep, why)
+
+
+def _verdict(
+    state: State, now: Now, numbers: Parameters, looks: Looks, counted: int
+) -> tuple[bool | None, Message]:
+    """Return whether the gain of a trial decides to keep or to undo the move, and the reason."""
+    assert state.trial is not None
+    tenants = now.inventory.tenants
+    speeds, most = judge.gain(tenants, state.looks, looks)
+    with_floors, _ = judge.gain(tenants, state.looks, looks, floors.known(state, tenants, numbers))
+    gain = with_floors if with_floors < speeds or _releases(state) else speeds
+    result = message("speeds", gain=speeds)
+    if round(gain, 3) != round(speeds, 3):
+        result = message("speeds-and-floors", gain=speeds, counted=gain)
+    elif most:
+        result = message("speeds-most", gain=speeds, tenant=most[0], change=most[1])
+    unrest = judge.unrest(state.deviation)
+    limit, obvious = judge.PAYS * unrest, judge.OBVIOUS * unrest
+    if gain > (limit if counted == LOOKS else obvious):
+        return True, result
+    if gain <= 0.0:
+        return False, result
+    if counted == LOOKS:
+        return False, message("gained-too-little", cause=result, samples=LOOKS, limit=limit)
+    return None, message(
+        "trial-goes-on",
+        move=state.trial.what,
+        cause=result,
+        number=counted,
+        samples=LOOKS,
+        kept_above=obvious,
     )
 
 
-def _suffers(state: State, looks: Looks, switched: Set[str]) -> Loss | None:
-    """Return a tenant that the move on trial slows too much, for any gain of the others, or None.
-
-    Candidates are tenants in a smaller buffer, lenders, and owners of devices that now write to
-    memory (`switched`).
-    """
-    assert state.trial is not None
-    trial = state.trial.plan
-    # The first sample includes the cost of the move.
-    limits = dict.fromkeys(trial.lenders, LENT if state.trial_counted else SUFFERS)
-    if len(trial.dca_off) > len(state.plan.dca_off):
-        limits = dict.fromkeys(switched, SUFFERS) | limits
-    if trial.buffer < min(state.plan.buffer, BUFFER_WAYS):
-        limits = dict.fromkeys(trial.confined, SUFFERS) | limits
-    for tenant, share in sorted(limits.items()):
-        if _slower(state, looks, tenant, share):
-            lost = 1.0 - looks[tenant].speed / state.looks[tenant].speed
-            return Loss(tenant, lost, share)
+def _suffers(state: State, looks: Looks, protected: Set[str]) -> Message | None:
+    """Return that a protected tenant loses too much for any gain of others, or None."""
+    limit = max(SUFFERS, state.deviation)
+    for tenant in sorted(protected):
+        before, after = state.looks.get(tenant), looks.get(tenant)
+        if before and after and after.speed < (1.0 - limit) * before.speed:
+            lost = 1.0 - after.speed / before.speed
+            return message("would-lose", tenant=tenant, loss=lost, limit=limit)
     return None
-
-
-def _slower(state: State, looks: Looks, tenant: str, share: float) -> bool:
-    """Return whether a tenant has lost more than `share` of its speed."""
-    before, after = state.looks.get(tenant), looks.get(tenant)
-    return bool(before and after and after.speed < (1.0 - share) * before.speed)
 
 
 def _releases(state: State) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from iat_nova.model import DomainInventory, Parameters, Priority, Sample
 from iat_nova.strategies.pollute_buffer import judge
-from iat_nova.strategies.pollute_buffer.judge import Floors
+from iat_nova.strategies.pollute_buffer.judge import Floors, Stake
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.readings import MISS_CYCLES, Looks
 
@@ -20,9 +20,7 @@ LINE = 64  # bytes per miss
 class View:
     """Input for choosing moves.
 
-    `settled`: samples followed a kept move. `stakes`: total gain in speed if a tenant had no LLC
-    misses, by tenant. `lacks`: total gain in speed if a tenant reached its minimum speed, by tenant
-    below the minimum. `ids`: all tenants. `readers`: tenants with I/O.
+    `settled`: samples followed a kept move. `ids`: all tenants. `readers`: tenants with I/O.
     """
 
     inventory: DomainInventory
@@ -30,8 +28,7 @@ class View:
     sample: Sample
     looks: Looks
     settled: bool
-    stakes: Mapping[str, float]
-    lacks: Mapping[str, float]
+    stakes: Mapping[str, Stake]
     ids: frozenset[str]
     best_effort: frozenset[str]
     readers: frozenset[str]
@@ -55,8 +52,7 @@ class View:
             sample,
             looks,
             settled,
-            judge.stakes(tenants, looks),
-            judge.lacks(tenants, looks, floors or {}),
+            judge.stakes(tenants, looks, floors or {}),
             frozenset(tenant.id for tenant in tenants),
             frozenset(one.id for one in tenants if one.priority is Priority.BE),
             frozenset(tenant.id for tenant in tenants if tenant.io),
@@ -65,7 +61,7 @@ class View:
     def stake(self, who: frozenset[str]) -> float:
         """Return the total gain if these tenants never missed."""
         # Independent of order: a set's order differs in the process that replays the decision.
-        return math.fsum(self.stakes.get(one, 0.0) for one in who)
+        return math.fsum(self.stakes[one].misses for one in who if one in self.stakes)
 
     @property
     def inbound(self) -> float:
@@ -116,3 +112,12 @@ class View:
         """Return the possible gain of tenants `whom` without `kept_out` fills per second."""
         fills = self.fills(self.ids) + self.inbound
         return self.stake(whom) * kept_out / fills if fills else 0.0
+
+
+def saved(before: float, after: float) -> float:
+    """Return the likely share of stalls saved by a space of `after` instead of `before`.
+
+    Misses fall with the square root of a cache's size: A. Hartstein et al., "Cache miss behavior:
+    is it sqrt(2)?" (Computing Frontiers 2006).
+    """
+    return 1.0 - math.sqrt(max(0.0, before) / after)  # DDIO may have ways closed to tenants

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from iat_nova.model import Message, Parameters, message
+from iat_nova.model import DDIO, Message, Parameters, message
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Now
@@ -17,13 +17,6 @@ from iat_nova.strategies.readings import OTHER_LOAD, Looks
 CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
 USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
 LEARNT = 8  # samples at rest in the usual deviation and in the means
-
-_FIELDS = {
-    "speed-changed": "speed",
-    "misses-changed": "misses_per_s",
-    "references-changed": "references_per_s",
-}
-"""By code of the message, the compared field of a reading."""
 
 
 class Watched(NamedTuple):
@@ -41,10 +34,10 @@ def watch(state: State, now: Now) -> Watched:
     """Compare a sample with the judged load."""
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return Watched(state, message("another-load", tenant=other))
-    deviation, tenant, what = max(_deviations(state.looks, now.looks), default=(0.0, "", ""))
+    found = max(_deviations(state.looks, now.looks), default=None, key=lambda one: one[:2])
+    deviation, changed = (found[0], found[2]) if found else (0.0, message("no-tenant-awake"))
     settling = state.counted < judge.ENOUGH
     limit = OTHER_LOAD if settling else max(CHANGED, USUAL * state.deviation)
-    changed = _changed(state.looks, now.looks, deviation, tenant, what)
     if deviation > limit:
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
@@ -62,22 +55,8 @@ def watch(state: State, now: Now) -> Watched:
         counted=count,
         deviation=usual,
     )
-    if changed is None:
-        return Watched(seen, None, (message("no-tenant-awake"),))
-    return Watched(seen, None, (message("same-load", largest=changed, limit=_short(limit)),))
-
-
-def _changed(
-    before: Looks, after: Looks, deviation: float, tenant: str, what: str
-) -> Message | None:
-    """Return a tenant's deviation with the values before and after; None without a tenant."""
-    if not what:
-        return None
-    change, field = _short(deviation), _FIELDS.get(what)
-    if field is None:
-        return message(what, tenant=tenant, change=change)
-    was, now = getattr(before[tenant], field), getattr(after[tenant], field)
-    return message(what, tenant=tenant, change=change, before=_short(was), after=_short(now))
+    same = message("same-load", largest=changed, limit=_short(limit)) if found else changed
+    return Watched(seen, None, (same,))
 
 
 def ddio(now: Now, parameters: Parameters) -> tuple[Message, ...]:
@@ -99,27 +78,26 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, str]]:
-    """Yield each tenant's deviation from the judged load, the tenant, and a message code.
+def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, Message]]:
+    """Yield each tenant's deviation from the judged load, the tenant, and what deviates.
 
-    The code names the quantity with the largest deviation among the quantities that matter.
+    The quantity is the one with the largest deviation among the quantities that matter.
     """
-    for tenant, old in before.items():
-        new = after.get(tenant)
-        if new is None:
-            yield 1.0, tenant, "fell-asleep"
+    for tenant in (before.keys() | after.keys()) - {DDIO}:
+        old, new = before.get(tenant), after.get(tenant)
+        if old is None or new is None:
+            code = "woke-up" if old is None else "fell-asleep"
+            yield 1.0, tenant, message(code, tenant=tenant, change=1.0)
             continue
-        most, name = _relative(old.speed, new.speed), "speed-changed"
-        if old.stalled > judge.PAYS or new.stalled > judge.PAYS:
-            misses = _relative(old.misses_per_s, new.misses_per_s)
-            if misses > most:
-                most, name = misses, "misses-changed"
-            references = _relative(old.references_per_s, new.references_per_s)
-            if references > most:
-                most, name = references, "references-changed"
-        yield most, tenant, name
-    for tenant in after.keys() - before.keys():
-        yield 1.0, tenant, "woke-up"
+        matter = [("speed-changed", old.speed, new.speed)]
+        if max(old.stalled, new.stalled) > judge.PAYS:
+            matter += [
+                ("misses-changed", old.misses_per_s, new.misses_per_s),
+                ("references-changed", old.references_per_s, new.references_per_s),
+            ]
+        change, code, was, now = max((_relative(a, b), code, a, b) for code, a, b in matter)
+        values = {"change": _short(change), "before": _short(was), "after": _short(now)}
+        yield change, tenant, message(code, tenant=tenant, **values)
 
 
 def _relative(before: float, after: float) -> float:

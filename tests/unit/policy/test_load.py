@@ -75,9 +75,10 @@ parameters:
   backoff_max: 2min
   mask_changes_per_minute: 12
   ddio_growth: miss-curve
+  best_effort_min: 95%
 """
         expected = Parameters(
-            0.05, 2e6, 1, 7, 0.5, 50e3, 20e3, 0.2, 0.3, 1.0, 120.0, 12, "miss-curve"
+            0.05, 2e6, 1, 7, 0.5, 50e3, 20e3, 0.2, 0.3, 1.0, 120.0, 12, "miss-curve", 0.95
         )
         self.assertEqual(expected, policy.parse(text, ONE).parameters)
 

@@ -58,7 +58,7 @@ class TestWords(unittest.TestCase):
         """Each says its own; of one that is not there, or does not say, the policy's are shown."""
         said = {
             "iat": "Thresholds of iat\n  stable 3.0%\n  DDIO misses low 1.0 M/s\n  DDIO 2..6",
-            "pollute-buffer": "after one where +3% may be gained\n",
+            "pollute-buffer": "a move is tried after 2 samples\n",
             "a4": "T5 LLC misses 90%\n  every 1 s",
             "unmanaged": "Thresholds of unmanaged\n  none\n  every 1 s",
             "gone": "Thresholds of gone\n  THRESHOLD_STABLE 3.0%\n  THRESHOLD_MISS_LOW 1.0 M/s\n",

@@ -6,11 +6,11 @@ from __future__ import annotations
 import dataclasses
 import random
 import unittest
-from unittest import mock
 
 from iat_nova.experiments.plant.curves import MissCurve, Piece
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
+    Parameters,
     Priority,
     WayRequest,
     message,
@@ -58,8 +58,8 @@ class KnownTest(unittest.TestCase):
             readings.look(here.tenants, here.sample(None, 2.0, random.Random(1), 0.0))["t2"].speed,
             speed,
         )
-        known = floors.known(run.state, here.tenants)
-        self.assertAlmostEqual(floors.FLOOR * speed, known["t2"])
+        known = floors.known(run.state, here.tenants, Parameters())
+        self.assertAlmostEqual(Parameters().best_effort_min * speed, known["t2"])
 
     def test_confined_tenants_keep_what_was_measured(self) -> None:
         """In the buffer, and beside it: who profits from others' confinement is owed no more."""
@@ -94,11 +94,11 @@ class KnownTest(unittest.TestCase):
         here, run = host((PC, FITS), (BE, STREAM), (BE, MODEST)), Run(0.0)
         run.on(here, 30)
         assert run.state is not None
-        self.assertEqual({"t1", "t2"}, floors.known(run.state, here.tenants).keys())
+        self.assertEqual({"t1", "t2"}, floors.known(run.state, here.tenants, Parameters()).keys())
         other = with_references(here, "t2", 0.01)
         sample = other.sample(None, 40.0, random.Random(1), 0.0)
         changed = dataclasses.replace(run.state, looks=readings.look(other.tenants, sample))
-        self.assertEqual({"t1"}, floors.known(changed, here.tenants).keys())
+        self.assertEqual({"t1"}, floors.known(changed, here.tenants, Parameters()).keys())
 
     def test_who_changed_is_measured_anew(self) -> None:
         """Another class, or other ways."""
@@ -117,11 +117,15 @@ class KnownTest(unittest.TestCase):
         here = host((PC, FITS), (BE, STREAM))
         tenants, state = here.tenants, begun(here)
         state = dataclasses.replace(state, found={"t1": state.looks["t1"]})
-        self.assertEqual({"t1"}, floors.known(state, tenants).keys())
+        self.assertEqual({"t1"}, floors.known(state, tenants, Parameters()).keys())
         limited = dataclasses.replace(state.plan, limits=(Limit("t1", 50),))
-        self.assertEqual({}, floors.known(dataclasses.replace(state, plan=limited), tenants))
+        self.assertEqual(
+            {}, floors.known(dataclasses.replace(state, plan=limited), tenants, Parameters())
+        )
         move = plan.Move("layout", limited, message("limit-streams", percent=50))
-        self.assertEqual({}, floors.known(dataclasses.replace(state, trial=move), tenants))
+        self.assertEqual(
+            {}, floors.known(dataclasses.replace(state, trial=move), tenants, Parameters())
+        )
 
 
 class FloorTest(unittest.TestCase):
@@ -133,24 +137,23 @@ class FloorTest(unittest.TestCase):
         before = {"t0": Look(1.0, 0.0, 0.0, 0.0), "t1": Look(1.0, 0.0, 0.0, 0.0)}
         for speed, lost in ((0.9, 0.1), (0.8, 0.2)):
             after = {**before, "t1": dataclasses.replace(before["t1"], speed=speed)}
-            plain = judge.gain(here.tenants, before, after)
+            plain, _ = judge.gain(here.tenants, before, after)
             self.assertAlmostEqual(-lost / 17, plain)
             lacks = max(0.0, 1 - speed / 0.9)
-            self.assertAlmostEqual(
-                plain - 16 * lacks / 17, judge.gain(here.tenants, before, after, {"t1": 0.9})
-            )
-            back = judge.gain(here.tenants, after, before, {"t1": 0.9})
+            counted, _ = judge.gain(here.tenants, before, after, {"t1": 0.9})
+            self.assertAlmostEqual(plain - 16 * lacks / 17, counted)
+            back, _ = judge.gain(here.tenants, after, before, {"t1": 0.9})
             self.assertAlmostEqual((lost / speed + 16 * lacks) / 17, back)
-            lack = judge.lacks(here.tenants, after, {"t1": 0.9})
-            self.assertAlmostEqual(16 * lacks / 17, lack.get("t1", 0.0))
+            stakes = judge.stakes(here.tenants, after, {"t1": 0.9})
+            self.assertAlmostEqual(16 * lacks / 17, stakes["t1"].lack)
 
     def test_nobody_is_confined_for_little(self) -> None:
         """A critical tenant would gain 4 % by what costs another two thirds of its speed."""
         here = host((PC, LITTLE), (BE, GREEDY), (BE, STREAM), (BE, STREAM))
         fair = here.under(None).speeds
 
-        def left(seed: int) -> tuple[float, ...]:
-            run = Run(0.005)
+        def left(seed: int, **numbers: float) -> tuple[float, ...]:
+            run = Run(0.005, **numbers)
             run.dice = random.Random(seed)
             run.on(here, 60)
             speeds = here.under(run.decisions[-1].layout).speeds
@@ -159,8 +162,8 @@ class FloorTest(unittest.TestCase):
         for seed in range(10):
             with self.subTest(seed=seed):
                 self.assertGreater(left(seed)[1], 0.95)
-        with mock.patch.object(floors, "FLOOR", 0.0):
-            starved = [one for one in map(left, range(10)) if one[1] < 0.4]
+        unbound = (left(seed, best_effort_min=0.0) for seed in range(10))
+        starved = [one for one in unbound if one[1] < 0.4]
         self.assertTrue(starved)
         self.assertGreater(min(one[0] for one in starved), 1.03)
 
@@ -189,7 +192,7 @@ class FloorTest(unittest.TestCase):
         released = dataclasses.replace(confined, confined=frozenset())
         larger = dataclasses.replace(confined, buffer=6)
         sample = here.sample(None, 3.0, random.Random(1), 0.0)
-        for after, credited in ((released, True), (larger, False)):
+        for after, keep in ((released, True), (larger, False)):
             seen = dataclasses.replace(
                 state,
                 plan=confined,
@@ -197,5 +200,5 @@ class FloorTest(unittest.TestCase):
                 looks={"t0": faster, "t1": slow},
                 found={"t1": fast},
             )
-            shown = trial.shown(seen, judge.Now.seen(here.inventory, sample), here.tenants)
-            self.assertEqual(credited, shown.gain > shown.speeds)
+            shown = trial.shown(seen, judge.Now.seen(here.inventory, sample), Parameters())
+            self.assertEqual(keep, shown.keep)
