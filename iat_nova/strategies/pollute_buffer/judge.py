@@ -12,9 +12,10 @@ from iat_nova.strategies import readings
 from iat_nova.strategies.readings import Look, Looks
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
+USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
 ENOUGH = 2  # samples of a baseline, and deviating samples in a row that show another load
-PAYS = 0.006  # promise for a trial, and mean gain to keep a move; smaller stalls do not count
-OBVIOUS = 0.03  # mean gain, and promise, for which a single sample is enough
+PAYS = 0.006  # least promise of a trial, and mean gain to keep a move; smaller stalls do not count
+OBVIOUS = 0.03  # mean gain to keep a move before the last sample of its trial
 
 
 Floors = Mapping[str, float]
@@ -129,17 +130,24 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
 
 
 def other_load(
-    tenants: Iterable[Tenant], before: Looks, after: Looks, *, traffic: bool = True
+    tenants: Iterable[Tenant], before: Looks, after: Looks, traffic: float | None = None
 ) -> str | None:
     """Return the first tenant with a changed load, `DDIO` if devices write more or less, or None.
 
-    `traffic`: whether what devices write counts. It matters where a tenant with I/O is stalled.
+    `traffic`: the relative change of what devices write above which the load is another; None: no
+    change is. Traffic matters where a tenant with I/O is stalled.
     """
     tenants = tuple(tenants)
-    if (tenant := next(other_loads(tenants, before, after), None)) or not traffic:
+    if (tenant := next(other_loads(tenants, before, after), None)) or traffic is None:
         return tenant
     looks = [one[t.id] for one in (before, after) for t in tenants if t.io and t.id in one]
     was, now = before.get(DDIO), after.get(DDIO)
     if was is None or now is None or all(one.stalled <= PAYS for one in looks):
         return None
-    return DDIO if readings.another(was.references_per_s, now.references_per_s) else None
+    first, second = was.references_per_s, now.references_per_s
+    return DDIO if abs(second - first) > traffic * max(first, second) else None
+
+
+def unusual(least: float, deviation: float) -> float:
+    """Return the relative change above which a reading is unusual on a host; at least `least`."""
+    return max(least, USUAL * deviation)

@@ -280,7 +280,8 @@ class PolluteBuffer:
     def _rest(self, state: State, now: Now) -> Outcome:
         """Watch the load; measure again after a change, else try the next move that may pay."""
         seen, cause, calm = watch.watch(state, now)
-        if cause and _other_load(state, now):
+        traffic = judge.unusual(readings.OTHER_LOAD, state.deviation)
+        if cause and _other_load(state, now, traffic):
             return self._another_load(state, now, cause)
         if cause:
             plan = self._called_in(seen, now)
@@ -348,9 +349,9 @@ def _to_rest(state: State) -> State:
     return dataclasses.replace(state, phase=Phase.REST, trial=None, counted=0, strange=0)
 
 
-def _other_load(state: State, now: Now) -> str | None:
+def _other_load(state: State, now: Now, traffic: float | None = None) -> str | None:
     """Return the first tenant with another load than judged, `DDIO` for devices, or None."""
-    return judge.other_load(now.inventory.tenants, state.looks, now.looks)
+    return judge.other_load(now.inventory.tenants, state.looks, now.looks, traffic)
 
 
 def _looked(state: State, now: Now) -> State:

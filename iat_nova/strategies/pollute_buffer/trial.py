@@ -10,12 +10,11 @@ from iat_nova.model import DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer.judge import Now
-from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
 from iat_nova.strategies.pollute_buffer.state import State
-from iat_nova.strategies.readings import Looks
+from iat_nova.strategies.readings import OTHER_LOAD, Looks
 
 LOOKS = 3  # largest number of samples of a trial
-SUFFERS = 0.05  # loss of a lender, in a buffer of one way, or with DDIO off at the own port
+SUFFERS = 0.05  # loss of speed of a lender, or with DDIO off at the own port
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -41,12 +40,11 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
     ports = plan.dca_off != state.plan.dca_off  # whose writes bypass the LLC
-    other = judge.other_load(alike, state.looks, now.looks, traffic=not ports)
+    limit = None if ports else judge.unusual(OTHER_LOAD, state.deviation)
+    other = judge.other_load(alike, state.looks, now.looks, limit)
     counted = state.trial_counted + 1
     looks = readings.mean(state.trial_looks, now.looks, counted)
     protected = plan.lenders | (switched if ports else frozenset())
-    if plan.buffer < min(state.plan.buffer, BUFFER_WAYS):
-        protected |= plan.confined
     if lost := _suffers(state, looks, protected):
         return Shown(looks, counted, other, False, lost)
     keep, why = _verdict(state, now, numbers, looks, counted)

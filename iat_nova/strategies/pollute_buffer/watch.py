@@ -15,7 +15,6 @@ from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import OTHER_LOAD, Looks
 
 CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
-USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
 LEARNT = 8  # samples at rest in the usual deviation and in the means
 
 
@@ -37,7 +36,7 @@ def watch(state: State, now: Now) -> Watched:
     found = max(_deviations(state.looks, now.looks), default=None, key=lambda one: one[:2])
     deviation, changed = (found[0], found[2]) if found else (0.0, message("no-tenant-awake"))
     settling = state.counted < judge.ENOUGH
-    limit = OTHER_LOAD if settling else max(CHANGED, USUAL * state.deviation)
+    limit = OTHER_LOAD if settling else judge.unusual(CHANGED, state.deviation)
     if deviation > limit:
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
