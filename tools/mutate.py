@@ -3,8 +3,8 @@
 
 cosmic-ray makes the faults. Each fault is tested by the module's own tests alone: the test module
 of the same name, else the test modules that import the module, else all test modules of the
-folder. The faults are planted into a copy of the checkout. The exit status is 1 if
-a fault stays unnoticed.
+folder. Annotations of functions are left out: nothing evaluates them. The faults are planted into a
+copy of the checkout. The exit status is 1 if a fault stays unnoticed.
 
     tox -e mutate                                # lines that differ from the branch main
     tox -e mutate -- --base HEAD~3
@@ -75,14 +75,36 @@ def _imported(test: pathlib.Path) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+def annotations(module: pathlib.Path) -> Iterator[ast.expr]:
+    """Yield the annotations of a module's functions: arguments and results."""
+    for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            yield node.annotation
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
+            yield node.returns
+
+
 def faults(modules: list[pathlib.Path]) -> list[MutationSpec]:
-    """Return every fault that cosmic-ray can plant into the modules."""
+    """Return every fault that cosmic-ray can plant, outside functions' annotations."""
+    unevaluated = {
+        module: [
+            ((one.lineno, one.col_offset), (one.end_lineno, one.end_col_offset))
+            for one in annotations(module)
+        ]
+        for module in modules
+    }
     with tempfile.TemporaryDirectory() as folder:
         database = WorkDB(f"{folder}/session.sqlite", WorkDB.Mode.create)
         init(modules, database, {})
         found = [fault for item in database.work_items for fault in item.mutations]
         database.close()
-    return found
+    return [
+        fault
+        for fault in found
+        if not any(
+            first <= fault.start_pos < last for first, last in unevaluated[fault.module_path]
+        )
+    ]
 
 
 def main() -> int:

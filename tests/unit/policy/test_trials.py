@@ -227,3 +227,15 @@ tests:
             self.assertIn(message, sentence(caught.exception))
         with raises(self, PolicyError, "tests.0..guest: a name needs the facts of a host"):
             trials.parse("tests: [{name: a, guest: db, expect: {io: true}}]", "t.yaml")
+
+
+class TestHost(unittest.TestCase):
+    def test_cpus_of_all_sockets(self):
+        """A host of two sockets of four CPUs has eight CPUs."""
+        host = "host: {cpus: 4, sockets: 2}"
+        tests = f"tests: [{{name: a, {host}, guest: {{cpus: '%s'}}, expect: {{priority: BE}}}}]"
+        (one,) = trials.parse(tests % "4-7", "t.yaml")
+        self.assertEqual(tuple(range(8)), one.facts.host.online_cpus)
+        self.assertEqual([(0, 1, 2, 3), (4, 5, 6, 7)], [d.cpus for d in one.facts.host.domains])
+        with raises(self, PolicyError, "has CPUs 0-7"):
+            trials.parse(tests % "8", "t.yaml")
