@@ -13,9 +13,8 @@ import yaml
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.common.readers import FACTS
 from iat_nova.common.untrusted import whole
-from iat_nova.model import CacheDomain, Facts, Message, message
+from iat_nova.model import WAYS_LIMIT, CacheDomain, Facts, Message, message
 from iat_nova.model.message import as_message
-from iat_nova.nova.extra_specs import WAYS_LIMIT
 from iat_nova.policy import PolicyError, document
 from iat_nova.policy.rendered import Rendered
 from iat_nova.store import records

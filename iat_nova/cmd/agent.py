@@ -73,6 +73,7 @@ def main(argv: Sequence[str] | None = None) -> int:
                 _run(settings, OnDisk(settings, named), observer, heartbeat, endings)
     except (
         ConfigError,
+        exporter.MetricsError,
         PolicyError,
         StrategyError,
         HardwareError,
@@ -96,7 +97,7 @@ def _words(error: BaseException) -> str:
 
 def _status(error: Exception) -> int:
     """Return the exit status for the error that ended the start or the run."""
-    if isinstance(error, (ConfigError, PolicyError, StrategyError)):
+    if isinstance(error, (ConfigError, exporter.MetricsError, PolicyError, StrategyError)):
         return EXIT_CONFIGURATION
     if isinstance(error, (AlreadyRunning, HostTaken)):
         return EXIT_TAKEN

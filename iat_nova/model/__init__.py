@@ -60,6 +60,7 @@ from iat_nova.model.tenants import (
     WayRequest,
 )
 from iat_nova.model.ways import (
+    WAYS_LIMIT,
     WayMask,
 )
 
@@ -68,6 +69,7 @@ __all__ = [
     "EIGHTHS",
     "UNLIMITED",
     "VERBATIM",
+    "WAYS_LIMIT",
     "Action",
     "Allocation",
     "Attachment",

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+WAYS_LIMIT = 64
+"""More ways than any LLC has: the maximum length of CAT's capacity masks."""
+
 
 class WayMask(int):
     """A set of LLC ways, bit n for way n, as in the capacity bit masks of CAT."""

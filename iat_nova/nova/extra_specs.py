@@ -27,7 +27,7 @@ RESOURCE = f"resources:{RESOURCE_CLASS}"
 """The extra spec by which a flavor requests guaranteed ways from Placement."""
 
 WAYS_LIMIT = 64
-"""More ways than any LLC has: the maximum length of CAT's capacity masks."""
+"""More ways than any LLC has, as in `iat_nova.model`, which nova-api does not import."""
 
 
 _SHOWN = 60  # characters of a wrong value

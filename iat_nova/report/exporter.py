@@ -15,14 +15,21 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from iat_nova.conf import ConfigError
-from iat_nova.model import message
+from iat_nova.model import Message, message
 from iat_nova.report.metrics import METRICS
 from iat_nova.store.observed import Closed, Observer
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric as Family
+
+
+class MetricsError(Exception):
+    """The metrics cannot be served; `message` names the extra or the address."""
+
+    def __init__(self, said: Message) -> None:
+        super().__init__(said)
+        self.message = said
 
 
 class Collector:
@@ -64,19 +71,19 @@ def registry(observer: Observer, closed: Mapping[Closed, int] | None = None) -> 
 def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
     """Serve ``/metrics`` during the context; yield the port (0 requests any free port).
 
-    Raises `ConfigError` where the extra is missing or the address cannot be used.
+    Raises `MetricsError` where the extra is missing or the address cannot be used.
     """
     try:
         from prometheus_client import make_wsgi_app  # noqa: PLC0415 - an extra
 
         from iat_nova.report import metrics_server  # noqa: PLC0415 - imports waitress, an extra
     except ImportError as error:
-        raise ConfigError(message("metrics-extra-absent", error=str(error))) from error
+        raise MetricsError(message("metrics-extra-absent", error=str(error))) from error
     try:
         listening = metrics_server.listen(address, port)
     except (OSError, OverflowError) as error:
         said = message("metrics-not-served", address=address, port=port, error=str(error))
-        raise ConfigError(said) from error
+        raise MetricsError(said) from error
     closed: collections.Counter[Closed] = collections.Counter()
     server = metrics_server.Server(make_wsgi_app(registry(observer, closed)), listening, closed)
     thread = threading.Thread(target=server.run, name="metrics", daemon=True)

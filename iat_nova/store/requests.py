@@ -21,8 +21,7 @@ from typing import Any, Generic, TypeVar
 from iat_nova.common import untrusted
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import HOLD, PAUSE, FileKind
-from iat_nova.model import Hold, Pause
-from iat_nova.nova.extra_specs import WAYS_LIMIT
+from iat_nova.model import WAYS_LIMIT, Hold, Pause
 
 PAUSE_NAME = "pause.json"
 FOLDER = "holds"

@@ -17,7 +17,7 @@ from iat_nova.hardware.enforcement import snapshot as snapshot
 from iat_nova.hardware.host.machine import ChosenInterface
 from iat_nova.model import message, verbatim
 from iat_nova.policy import PolicyError, Problem
-from iat_nova.report import log
+from iat_nova.report import exporter, log
 from iat_nova.store import heartbeat
 from iat_nova.strategies.registry import StrategyError
 from tests.said import sentence
@@ -45,6 +45,7 @@ class ExitStatus(unittest.TestCase):
         """Configuration, another writer, a host that is not as found, and everything else."""
         for error, status in (
             (conf.ConfigError(verbatim("no")), 78),
+            (exporter.MetricsError(verbatim("no")), 78),
             (PolicyError([Problem("", None, verbatim("no"))], "file"), 78),
             (StrategyError("no"), 78),
             (heartbeat.AlreadyRunning("no"), 75),

@@ -3,7 +3,8 @@
 
 import unittest
 
-from iat_nova.model import WayMask
+from iat_nova.model import WAYS_LIMIT, WayMask
+from iat_nova.nova import extra_specs
 
 
 class TestWayMask(unittest.TestCase):
@@ -33,3 +34,7 @@ class TestWayMask(unittest.TestCase):
     def test_texts(self):
         """A mask shows as the kernel writes masks."""
         self.assertEqual(("0x600", "WayMask(0x600)"), (str(WayMask(0x600)), repr(WayMask(0x600))))
+
+    def test_the_limit_of_extra_specs(self):
+        """The same number stands in what nova-api loads, which imports nothing of the agent."""
+        self.assertEqual(WAYS_LIMIT, extra_specs.WAYS_LIMIT)

@@ -16,7 +16,6 @@ from prometheus_client import exposition
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
-from iat_nova.conf import ConfigError
 from iat_nova.model import (
     DDIO,
     DomainInventory,
@@ -357,7 +356,7 @@ class MetricsTest(unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as other:
             _, port = other.getsockname()
             with (
-                raises(self, ConfigError, f"metrics_port {port}: cannot listen there"),
+                raises(self, exporter.MetricsError, f"metrics_port {port}: cannot listen there"),
                 exporter.serving("127.0.0.1", port, Observer()),
             ):
                 self.fail("it listens twice")
