@@ -62,7 +62,7 @@ class Endings:
         self._do(lambda agent: agent.stop())
 
     def died(self, died: threading.ExceptHookArgs) -> None:
-        """End the agent in order after an unexpected error has ended a thread.
+        """Restore the host and end the agent after an unexpected error has ended a thread.
 
         A function for `threading.excepthook`.
         """

@@ -21,8 +21,8 @@ def promised_vcpus(
 ) -> frozenset[int] | None:
     """Return the vCPUs with dedicated CPUs; None when flavor and image set no policy.
 
-    A missing policy proves nothing if flavor or image is unknown (None): see `is_silent`. Raises
-    `ValueError` for a policy or a mask that Nova does not know either.
+    If flavor or image is unknown (None), the other may set a policy: see `is_silent`. Raises
+    `ValueError` for a policy or a mask that Nova refuses, too.
     """
     specs, image = extra_specs or {}, image_properties or {}
     policy = specs.get("hw:cpu_policy") or image.get("hw_cpu_policy")

@@ -142,7 +142,7 @@ class LibvirtLink:
 
     @not_lost
     def _closed(self, connection: object, reason: int, _: object) -> None:
-        """Note the loss; the dead connection must not be used here."""
+        """Note that libvirt closed the connection; no call on the connection is allowed here."""
         if self._closing or self._open is None or connection is not self._open[0]:
             return
         closed = message("libvirt-closed", reason=reason)

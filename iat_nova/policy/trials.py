@@ -42,7 +42,11 @@ _HOST = {"hostname": "host", "ways": 11, "cpus": 18, "sockets": 1, "hour": 12, "
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Trial:
-    """One test. `guest` None: only parameters are tested. `domain` None: the guest's first."""
+    """One test of a policy: what a guest, or the parameters, must get on a host.
+
+    `guest`: None for a test of parameters alone. `domain`: the cache domain with the tested tenant;
+    None for the first domain with the guest.
+    """
 
     name: str
     facts: Facts

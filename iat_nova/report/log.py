@@ -12,7 +12,7 @@ from iat_nova.store.records import Iteration
 
 
 class LogLanguage:
-    """Makes text for the agent's log, harmless for a terminal: guests choose their names."""
+    """Makes the text of log lines, without control characters: guests choose their own names."""
 
     def sentence(self, said: Message) -> str:
         """Return the sentence of a message."""

@@ -9,9 +9,9 @@ _FINDINGS: Mapping[str, str] = {
     "cpu-known": "{name} ({tables})",
     "cpu-unknown": "{name}: no event table for {vendor} family {family} model {model}: the agent "
     "does not start, because it could not count the effect of its masks",
-    "nodes-in-one-cache": "{domains:list}; a node's memory is cached in its own slices alone: for "
-    "a guest in one node a way holds 1/{nodes} of its size; masks and DDIO's ways hold for all of "
-    "them",
+    "nodes-in-one-cache": "{domains:list}; each node's slices cache only the node's own memory: "
+    "for a guest in one node a way holds 1/{nodes} of its size; masks and DDIO's ways are the same "
+    "in all nodes",
     "domain-nodes": "domain {domain}: nodes {nodes}",
     "domain-ways": "domain {domain}: {ways:ways}",
     "domain-mask": "domain {domain}: {mask}",

@@ -74,8 +74,8 @@ SENTENCES: Mapping[str, str] = {
     "tenants",
     "device-shared": "{device} is attached to {guests:list} as well; detach the device from one "
     "guest",
-    "device-elsewhere": "{device} is on NUMA node {numa_node}, these CPUs are not: DDIO fills the "
-    "other socket's LLC",
+    "device-elsewhere": "{device} is on NUMA node {numa_node}, the guest's CPUs are not: DDIO "
+    "fills the LLC of the device's socket",
     "member-warning": "{name}: {warning:also}",
     "member-ways-unused": "{name}: its flavor asks for LLC ways of its own; it floats, so the "
     "pool's count for it",

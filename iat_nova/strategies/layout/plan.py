@@ -162,10 +162,11 @@ def _divisions(
 
 
 def _starved(parts: Sequence[Partition], packing: line.Packing, clean: int) -> bool:
-    """Return whether PC or the stack shares more with DDIO than the lack of lower ways explains.
+    """Return whether a PC tenant or the stack overlaps DDIO although lower ways would suffice.
 
-    PC and the stack come first, so their counts fill the line from below. A PC tenant or stack with
-    more overlap owns the coerced unit, because every BE tenant is too small for the unit.
+    PC tenants and the stack stand first, so their ways fill the line from below. A PC tenant or
+    stack with more overlap than its place requires owns the coerced unit, because every BE tenant
+    is too small for the unit.
     """
     at = 0
     for part, overlap in zip(parts, packing.overlaps, strict=True):

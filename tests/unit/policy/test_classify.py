@@ -542,8 +542,8 @@ class SocketTest(ClassifyCase):
         self.assertFalse(tenant.io)
         self.assertEqual(DeviceModel.SLICING, tenant.model)
         self.assertEqual(
-            ("0000:af:02.0 is on NUMA node 1, these CPUs are not: DDIO fills the other "
-             "socket's LLC",), texts(tenant.warnings))  # fmt: skip
+            ("0000:af:02.0 is on NUMA node 1, the guest's CPUs are not: DDIO fills the LLC of "
+             "the device's socket",), texts(tenant.warnings))  # fmt: skip
 
     def test_asked_for_all_the_same(self) -> None:
         """What the flavor says stands, with the warning."""

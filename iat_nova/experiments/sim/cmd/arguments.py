@@ -84,7 +84,7 @@ def announce_compiling(note: Callable[[str], None]) -> None:
 
 
 def compressed(scenario: Scenario, most: float | None) -> Scenario:
-    """Return a scenario that simulates at most a share `most` of each second."""
+    """Return the scenario, simulating at most the share `most` (0..1) of each second."""
     compression = min(scenario.compression, most or 1.0)
     return dataclasses.replace(scenario, compression=compression)
 

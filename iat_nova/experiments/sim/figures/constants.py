@@ -101,7 +101,7 @@ def _jitter(scenario: Scenario, factor: float) -> Scenario:
 
 
 def _shares(scenario: Scenario, factor: float) -> Scenario:
-    """Scale the distances of the rates of several open streams from their mean."""
+    """Scale the differences between the rates of open streams; the mean rate stays."""
     rates = {one.name: one.rate_bits_per_s for one in scenario.traffic if not one.clients}
     if len(set(rates.values())) < 2:
         return scenario
