@@ -8,13 +8,16 @@ import unittest
 from iat_nova.model import (
     DDIO,
     Action,
+    Allocation,
     Change,
+    Decision,
     Group,
     Layout,
     Parameters,
     Quantity,
     Rates,
     Sample,
+    Step,
     WayMask,
 )
 
@@ -75,6 +78,30 @@ class TestRatios(unittest.TestCase):
         parameters = Parameters(domains={1: own})
         self.assertIs(own, parameters.of(1))
         self.assertIs(parameters, parameters.of(0))
+
+
+class TestParameters(unittest.TestCase):
+    def test_the_papers(self):
+        """Section VI-A of ISCA 2021: 3 %, a million misses, a second, six ways at most."""
+        paper = Parameters()
+        self.assertEqual(
+            (0.03, 1e6, 1.0, 6),
+            (
+                paper.threshold_stable,
+                paper.threshold_miss_low_per_s,
+                paper.interval_s,
+                paper.ddio_ways_max,
+            ),
+        )
+
+    def test_frozen(self):
+        """Values that are passed around cannot be changed."""
+        for kind in (Allocation, Change, Decision, Group, Layout, Parameters, Rates, Sample, Step):
+            one = object.__new__(kind)
+            for field in dataclasses.fields(kind):
+                with self.assertRaises(dataclasses.FrozenInstanceError):
+                    setattr(one, field.name, None)
+            self.assertFalse(hasattr(one, "__dict__"), kind)
 
 
 class TestLayout(unittest.TestCase):

@@ -4,8 +4,9 @@
 import dataclasses
 import unittest
 
-from iat_nova.policy.owners import guest_id, owners_of
+from iat_nova.policy.owners import POOL, guest_id, owners_of
 from tests.unit import stories
+from tests.unit.policy.hosts import facts, guest
 
 
 class OwnersTest(unittest.TestCase):
@@ -18,3 +19,20 @@ class OwnersTest(unittest.TestCase):
         owners = owners_of(facts, facts.guests, set())
         self.assertEqual({guest_id(older): frozenset({4, 5})}, dict(owners.dedicated))
         self.assertEqual("cpu-taken", owners.notes[guest_id(newer)][0].code)
+
+    def test_a_guest_that_floats_over_dedicated_cpus(self) -> None:
+        """It floats over the others alone, and the pool has a note of it; not without any left."""
+        pinned = guest("db", dedicated_cpus=(2, 3))
+        for floats, left, code in (
+            ((3, 4, 5), {4, 5}, "floats-over-dedicated"),
+            ((4, 5), {4, 5}, None),
+            ((2, 3), None, None),
+        ):
+            with self.subTest(floats):
+                other = guest("dev", uuid="f" * 36, dedicated_cpus=(), floating_cpus=floats)
+                host = facts(pinned, other)
+                owners = owners_of(host, host.guests, set())
+                expected = {} if left is None else {guest_id(other): frozenset(left)}
+                self.assertEqual(expected, dict(owners.floats))
+                notes = [one.code for one in owners.notes.get(POOL, ())]
+                self.assertEqual([code] if code else [], notes)
