@@ -143,7 +143,7 @@ def offered(path: str | pathlib.Path) -> Offer | None:
     """
     try:
         document = parse_yaml_texts(PROVIDER.read(path))
-        return next(filter(None, map(_offer, _providers(document))), None)
+        return next(filter(None, map(_offer, document.get("providers", ()))), None)
     except (OSError, Unreadable) as error:
         why = verbatim(error.strerror or "") if isinstance(error, OSError) else as_message(error)
         said = message("provider-not-understood", path=str(path), error=why)
@@ -179,10 +179,6 @@ def _count(inventory: Mapping[str, Any], key: str, missing: str | None = None) -
     if count is None:
         raise ValueError(f"{key}: expected a count")
     return count
-
-
-def _providers(document: Any) -> Iterator[Mapping[str, Any]]:
-    yield from document.get("providers", ())
 
 
 def _nodes(document: object) -> Iterator[str]:

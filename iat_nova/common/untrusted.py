@@ -79,7 +79,7 @@ def parse_json(content: bytes, *, depth: int, infinite: bool = False) -> Any:
             text,
             parse_int=_int,
             parse_float=_float,
-            parse_constant=_constant if infinite else _refuse_constant,
+            parse_constant=float if infinite else _refuse_constant,
         )
     except Unreadable:
         raise
@@ -183,10 +183,6 @@ def _float(text: str) -> float:
     if not math.isfinite(found):
         raise Unreadable(f"the number {shortened(text)} is too long or too large")
     return found
-
-
-def _constant(text: str) -> float:
-    return float(text)
 
 
 def _refuse_constant(text: str) -> NoReturn:

@@ -134,7 +134,7 @@ class LibvirtSource:
             return self._stale()
         if self._session is None or self._session.connection is not connection:
             # The session's thread ends with its connection; changes in between had no events.
-            self._session = _Session(connection, self._answer_s, self._look_again, SystemClock())
+            self._session = _Session(connection, self._answer_s, self._on_hint, SystemClock())
         try:
             reading = self._session.ask()
         except TimeoutError:
@@ -158,10 +158,6 @@ class LibvirtSource:
         slow = message("libvirt-slow", slow_s=SLOW_S)
         self._problem = slow if session.takes_s >= SLOW_S else None
         return self._last
-
-    def _look_again(self) -> None:
-        """Forward the hint that a late answer came."""
-        self._on_hint()
 
     def _changed(self, uuid: str) -> None:
         """Note that a domain had an event; called on libvirt's thread."""

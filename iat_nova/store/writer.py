@@ -33,20 +33,9 @@ from iat_nova.common.clock import Clock
 from iat_nova.model import DomainInventory, Facts, Message, message
 from iat_nova.store import database as db
 from iat_nova.store import records
-from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event, Inventory, Iteration, SettingsInForce, Status
 from iat_nova.store.retention import Bounds, Retention
 from iat_nova.store.rows import Queued, Rows, insert_event
-
-__all__ = [
-    "Event",
-    "History",
-    "HistoryReader",
-    "Inventory",
-    "Iteration",
-    "SettingsInForce",
-    "Status",
-]
 
 LOG = logging.getLogger("iat_nova")
 

@@ -21,6 +21,5 @@ HIT_POINTS_STABLE = 10.0  # a change of phase is larger than this, and than HIT_
 HIT_POINTS_GROW = 5.0  # a fall that ends growth is larger than this, and than HIT_CHANGE
 L2_MISS_CHANGE_RELEASE = 0.1  # of an antagonist: possibly a new phase of the program
 
-SAMPLES_A_TICK = 2  # of one second each, averaged
 LEAST_WAYS = 2  # of the low-priority zone, and of the trash ways
 FIRST_WAYS = 3  # the first size tried
