@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from iat_nova.experiments.sim import clients, nic, nvme, ports
-from iat_nova.experiments.sim.machine import LINE_BYTES, WriteTarget
+from iat_nova.experiments.sim.machine import LINE_BYTES, Machine, WriteTarget
 from iat_nova.experiments.sim.network import Network
 from iat_nova.experiments.sim.scenario import DiskSpec, Scenario, Workload
 from iat_nova.experiments.sim.space import LineSpace
@@ -51,7 +51,7 @@ def threads(scenario: Scenario, space: LineSpace, network: Network) -> tuple[th.
             row[th.POOL] = network.pool_of(workload)
             row[th.INPUTS], row[th.INPUTS_COUNT] = len(inputs), len(mine)
             ints.append(row)
-            floats.append(_thread_floats(workload, profile, scenario.machine.frequency_hz))
+            floats.append(_thread_floats(workload, profile, scenario.machine))
             overlaps.append(profile.overlap)
             inputs += mine
             served_by += [len(ints) - 1] * len(mine)
@@ -82,7 +82,7 @@ def _thread_ints(workload: Workload, cpu: int, space: LineSpace, sampling: int) 
     return row
 
 
-def _thread_floats(workload: Workload, profile: Profile, frequency_hz: float) -> list[float]:
+def _thread_floats(workload: Workload, profile: Profile, machine: Machine) -> list[float]:
     row = [0.0] * th.FLOATS
     row[th.OWN_CYCLES] = profile.own_cycles
     row[th.OWN_INSTRUCTIONS] = profile.own_instructions
@@ -90,9 +90,12 @@ def _thread_floats(workload: Workload, profile: Profile, frequency_hz: float) ->
     row[th.PAYLOAD_SHARE] = profile.payload_share
     row[th.COPY_CYCLES] = profile.copy_cycles
     row[th.SPIN_IPC] = profile.spin_ipc
-    row[th.OFF_MAX_CYCLES] = workload.jitter_s * frequency_hz
+    row[th.OFF_MAX_CYCLES] = workload.jitter_s * machine.frequency_hz
     row[th.REPLY_BYTES] = profile.reply_bytes
     row[th.PAYLOAD_WRITES] = profile.payload_writes
+    row[th.OFF_EVERY_CYCLES] = machine.off_every_cycles
+    row[th.RUNNING] = machine.running_weight
+    row[th.CREDIBLE_LINES] = machine.credible_lines
     return row
 
 

@@ -84,6 +84,7 @@ from iat_nova.experiments.sim.cachestate import (
     SERVED,
     SET_BITS,
     SHARED,
+    STREAM_LINES,
     STREAMER,
     TOTAL_NAMES,
     UNREAD,
@@ -126,8 +127,8 @@ from iat_nova.experiments.sim.ways import (
 # The names that other modules need, so that these import this module only.
 __all__ = [
     "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES", "L2", "LEVELS",
-    "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "TOTAL_NAMES", "WRITE_BACKS", "WRITTEN_THROUGH",
-    "Caches",
+    "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "STREAM_LINES", "TOTAL_NAMES", "WRITE_BACKS",
+    "WRITTEN_THROUGH", "Caches",
     "core_access", "dma_read", "dma_write", "frame_of", "llc_set", "make", "make_sockets",
     "mask_of", "memory_lines", "memory_writes", "prefetch", "renumber", "sampled_offset",
     "set_mask",

@@ -28,11 +28,11 @@ LEVELS = 5
 # the LLC fills; whether the LLC has ADCA; a bit for each of this socket's cores; whether a second
 # socket exists; whether any of these options is set; the lead of L2's streamer in lines; the
 # reciprocal of the number of slices if the slice hash is even, else 0; the bits of a line's number
-# that are its place in a page (see frame_of).
+# that are its place in a page (see frame_of); the lines after which L2's streamer begins.
 (
     CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS, STREAMER, EVEN_SLICES,
-    PAGE_BITS,
-) = range(12)  # fmt: skip
+    PAGE_BITS, STREAM_LINES,
+) = range(13)  # fmt: skip
 # A row of lines is divided by the number of slices with a reciprocal of so many bits.
 RECIPROCAL_BITS = 36
 # Numbers of sampled lines from here on, as many again, belong to pages in drawn frames.
@@ -186,7 +186,7 @@ def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
 
 
 def _registers(machine: Machine, sets: int, socket: int) -> Int64:
-    made = np.zeros(12, np.int64)
+    made = np.zeros(13, np.int64)
     made[MIGRATES] = machine.inclusive_ways != 0
     made[SLICES] = machine.slices
     made[SET_BITS] = (sets // machine.slices).bit_length() - 1
@@ -196,6 +196,7 @@ def _registers(machine: Machine, sets: int, socket: int) -> Int64:
     made[LINKED] = machine.sockets > 1
     made[OPTIONS] = made[[FILLS, ADAPTS, LINKED]].any()
     made[STREAMER] = machine.streamer_lines
+    made[STREAM_LINES] = machine.stream_lines
     if machine.even_slices:
         made[EVEN_SLICES] = -(-(1 << RECIPROCAL_BITS) // machine.slices)
     made[PAGE_BITS] = _page_bits(machine.page_bytes, machine.llc_sets // sets)

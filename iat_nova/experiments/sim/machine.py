@@ -56,6 +56,16 @@ class Machine:
     GiB; the frames of the first two are random. Mempools (DPDK has them in huge pages) and blocks
     of disks are contiguous. `device_classes`: each card and disk may have own ways (I/O RDT).
 
+    The last fields have no source, and are the same for all machines. `off_every_cycles`: mean time
+    between two losses of the core by a thread with jitter (4 ms at 2.3 GHz: the tick of a kernel
+    with HZ=250). `running_weight`: weight of one sampled access in the running means of stall
+    cycles (about 1 ms at 100,000 accesses/s). `credible_lines`: sampled lines for which a burst's
+    own mean counts as much as the running mean. With one line in 32, a burst of 32 packets of 1,500
+    B has so many. Chosen so that the sampled simulation approaches the simulation of all lines,
+    where a burst has its own cost. `stream_lines`: consecutive lines that L2's streamer needs to
+    detect a stream and its direction. `memory_smoothing`: weight of each new measurement (every 50
+    us) in the running utilisation of the memory.
+
     Sources: Intel's optimisation manual for cycles of L2 (14) and LLC (about 60); memory's latency
     is a published measurement of Skylake-SP, rounded. `memory_bytes_per_s` is the DIMMs' peak; see
     `iat_nova.experiments.sim.memory` for the usable part. `link_ns` is the additional latency of
@@ -92,6 +102,11 @@ class Machine:
     even_slices: bool = False
     page_bytes: int = GIB
     device_classes: bool = False
+    off_every_cycles: float = 9.2e6
+    running_weight: float = 1.0 / 128.0
+    credible_lines: float = 24.0
+    stream_lines: int = 2
+    memory_smoothing: float = 0.2
 
     @property
     def l2_sets(self) -> int:

@@ -17,7 +17,7 @@ from iat_nova.experiments.sim._compile import kernel
 from iat_nova.experiments.sim.machine import LINE_BYTES, Machine
 
 # `Memory.values`. SECONDS, LINES and the part WRITES of LINES: at the last update.
-IDLE_CYCLES, BYTES_PER_S, SECONDS, LINES, WRITES, BYTES_PER_LINE = range(6)
+IDLE_CYCLES, BYTES_PER_S, SECONDS, LINES, WRITES, BYTES_PER_LINE, SMOOTHING = range(7)
 # The latency without load is multiplied by 1 + QUEUEING * u^2 / (1 - u) at utilisation u of the
 # DIMMs' peak, the shape of a queue. The factor is fitted to Intel's Memory Latency Checker on a
 # Xeon Platinum 8180 with 6 channels of DDR4-2666 (FD.io CSIT's calibration data, a socket of two):
@@ -34,8 +34,6 @@ WRITE_COST = 1.75
 # A limit of p percent is the delay with which a core that only waits for an idle memory gets p
 # percent of its lines: 1/p - 1 of that latency. So a core that also computes loses less than the
 # limit, and a core that hits the LLC loses more, as documented.
-# The weight of each new measurement (every 50 us) in the running utilisation: chosen.
-SMOOTHING = 0.2
 
 
 class Memory(NamedTuple):
@@ -52,7 +50,17 @@ def make(machine: Machine, sampling: int) -> Memory:
     # A miss in one LLC, the link, a hit in the other LLC.
     remote = 2 * machine.llc_cycles + machine.link_ns * 1e-9 * machine.frequency_hz
     return Memory(
-        np.array([idle, machine.memory_bytes_per_s, 0.0, 0.0, 0.0, LINE_BYTES * sampling]),
+        np.array(
+            [
+                idle,
+                machine.memory_bytes_per_s,
+                0.0,
+                0.0,
+                0.0,
+                LINE_BYTES * sampling,
+                machine.memory_smoothing,
+            ]
+        ),
         np.zeros(1),
         np.array([machine.l2_cycles, machine.llc_cycles, machine.peer_cycles, idle, remote]),
     )
@@ -84,5 +92,5 @@ def update(memory: Memory, caches: cache.Caches, seconds: float) -> None:
     v[LINES] = lines
     v[WRITES] = writes
     v[SECONDS] = seconds
-    memory.load[0] += SMOOTHING * (used - memory.load[0])
+    memory.load[0] += v[SMOOTHING] * (used - memory.load[0])
     memory.latency[cache.MEMORY] = v[IDLE_CYCLES] * slowdown(memory.load[0])

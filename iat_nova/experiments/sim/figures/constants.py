@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated server's constants, and scenarios in which one constant is moved.
 
-Compiled choices without a quantity are left out. These are the ages of lines that enter the LLC,
-the way replaced among equals, and the count of a device's write to a line in L2. Memory's queue is
-fitted to separate measurements (``memory.py``). No figure has two sockets, so the link between
-sockets is left out.
+`LEFT_OUT` has the numbers that are not moved, with the reasons. Compiled choices without a number
+are not moved either: the way replaced among equals, and the count of a device's write to a line in
+L2.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.experiments.sim.scenario import Scenario
-from iat_nova.experiments.sim.workloads.profiles import Form, Profile
+from iat_nova.experiments.sim.workloads.profiles import NETWORKED, Form, Profile
 
 FACTORS = (0.75, 1.25)
 """Factors for a constant: a quarter less, a quarter more."""
@@ -93,6 +92,32 @@ def _overlap(scenario: Scenario, factor: float, *, at: int) -> Scenario:
     return _profiles(scenario, change)
 
 
+def _packets(scenario: Scenario, factor: float, *, field: str) -> Scenario:
+    """Move a field of the machine that matters to workloads with packets only."""
+    networked = any(one.profile.form in NETWORKED for one in scenario.workloads)
+    return _machine(scenario, factor, field=field) if networked else scenario
+
+
+def _streams(scenario: Scenario, factor: float) -> Scenario:
+    """Move the lines after which L2's streamer begins, where a machine has a streamer."""
+    if not scenario.machine.streamer_lines:
+        return scenario
+    return _packets(scenario, factor, field="stream_lines")
+
+
+def _interruptions(scenario: Scenario, factor: float) -> Scenario:
+    if not any(one.jitter_s for one in scenario.workloads):
+        return scenario
+    return _machine(scenario, factor, field="off_every_cycles")
+
+
+def _medium(scenario: Scenario, factor: float) -> Scenario:
+    disks = tuple(
+        dataclasses.replace(one, medium_s=one.medium_s * factor) for one in scenario.disks
+    )
+    return dataclasses.replace(scenario, disks=disks)
+
+
 def _jitter(scenario: Scenario, factor: float) -> Scenario:
     workloads = tuple(
         dataclasses.replace(one, jitter_s=one.jitter_s * factor) for one in scenario.workloads
@@ -128,6 +153,8 @@ def _listed() -> list[Constant]:
         "memory_ns": "latency of the idle memory",
         "memory_bytes_per_s": "peak bandwidth of the memory",
         "streamer_lines": "lines that L2's streamer runs ahead",
+        "memory_smoothing": "weight of a measurement in the memory's running utilisation",
+        "running_weight": "weight of an access in the running means of stall cycles",
     }
     overlap = ("its own memory", "packets", "reads of a copy", "writes of a copy")
     profile = {
@@ -150,6 +177,14 @@ def _listed() -> list[Constant]:
             for at, text in enumerate(overlap)
         ),
         Constant("copy_cycles", "cycles of a copied line", _copies),
+        Constant(
+            "credible_lines",
+            "sampled lines for which a burst's own mean counts as much as the running mean",
+            functools.partial(_packets, field="credible_lines"),
+        ),
+        Constant("stream_lines", "lines after which L2's streamer begins", _streams),
+        Constant("medium_s", "time of a disk's medium to find a block", _medium),
+        Constant("off_every_cycles", "time between two losses of the core", _interruptions),
         Constant("jitter", "longest time for which a thread loses its core", _jitter),
         Constant("shares", "distance of a queue's share of the traffic from the mean", _shares),
     ]
@@ -157,3 +192,50 @@ def _listed() -> list[Constant]:
 
 CONSTANTS: Mapping[str, Constant] = {one.name: one for one in _listed()}
 """All constants by name."""
+
+LEFT_OUT: Mapping[str, tuple[str, ...]] = {
+    "data sheet of the machine, or of the drive": (
+        "Machine.cores", "Machine.frequency_hz", "Machine.l2_bytes", "Machine.l2_ways",
+        "Machine.slices", "Machine.llc_ways", "Machine.llc_sets_per_slice", "Machine.classes",
+        "Machine.sockets", "Machine.l1_bytes", "Machine.page_bytes", "DiskSpec.bytes_per_s",
+        "DiskSpec.commands_per_s", "DiskSpec.drives", "machine.LINE_BYTES", "machine.GIB",
+    ),
+    "no figure has two sockets": ("Machine.link_ns",),
+    "layout and numbers of DPDK's sources": (
+        "rings.BUFFER_LINES", "rings.PAGE_LINES", "rings.MBUF_LINE", "rings.DATA_LINE",
+        "rings.RECLAIM", "rings.REARM", "poller.BURST", "poller.HEADER_TOUCHES",
+        "network.HANDOFF_RING",
+    ),
+    "fitted to Intel's Memory Latency Checker": (
+        "memory.QUEUEING", "memory.UTILISATION_MAX", "memory.WRITE_COST",
+    ),
+    "bits of ADCA's counters, and their half; published distance of its monitors": (
+        "adaptive.COUNTER_MAX", "adaptive.LRU_FROM", "adaptive.SPACING_BITS",
+    ),
+    "specified by the interface (NVMe, Ethernet)": (
+        "nvme.PAGE_BYTES", "nvme.PAGE_LINES", "nic.OVERHEAD_BYTES",
+    ),
+    "ages of lines, which have two bits": (
+        "llc.REUSED", "llc.FRESH", "llc.USED_ONCE", "ways.OLDEST",
+    ),
+    "settings of a workload, or what it counts": (
+        "Profile.own_instructions", "Profile.spin_ipc", "Profile.working_set_bytes",
+        "Profile.writes_percent", "Profile.duty", "Profile.payload_share", "Profile.table_lines",
+        "Profile.table_touches", "Profile.flows_held", "Profile.request_bytes",
+        "Profile.reply_bytes",
+    ),
+    "form of the data or of the computation": (
+        "_compile._KEPT_S", "_lanes.LANES", "adaptive._OF_CORES", "adaptive._READS",
+        "build.STRETCH_BYTES", "cachestate.AHEAD", "cachestate.COMMON_SETS", "cachestate.COPY",
+        "cachestate.DIRTY", "cachestate.DRAWN_LINES", "cachestate.LEVELS",
+        "cachestate.RECIPROCAL_BITS", "cachestate.SERVED", "cachestate.SHARED", "cachestate.TOTALS",
+        "cachestate.UNREAD", "clients.SLOTS", "clients.SLOT_NS", "engine.MEMORY_INTERVAL_NS",
+        "lcg.RANGE", "locality.SLOTS", "locality.SLOT_BITS", "locality._ZIPF_PIECES",
+        "machine.CPUS_MAX", "nic.BINS", "nic.BIN_BITS", "nic._EXPONENT_BIAS", "nic._FRACTION_BITS",
+        "poller.BY_TARGET", "poller.CONSUME", "space.LINES_MAX", "space.PAGE_LINES",
+        "threads.CLASSES", "threads.FLOATS", "threads.INTS", "ways.CLOCK_LIMIT", "ways.LAST_WAY",
+        "ways._WAY_BITS",
+    ),
+}  # fmt: skip
+"""Numbers of the emulated server that no constant moves, as ``module.NAME`` or ``Type.field``, by
+the reason."""

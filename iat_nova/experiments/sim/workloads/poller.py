@@ -30,10 +30,6 @@ BURST = 32  # packets per poll (DPDK's MAX_PKT_BURST, OVS's NETDEV_MAX_BURST)
 HEADER_TOUCHES = 3.0
 
 
-# Consecutive lines that L2's streamer needs to detect a stream and its direction: chosen.
-STREAM_LINES = 2
-
-
 @inlined
 def _stream_end(r: rings.Rings, c: cache.Caches, buffer: int, last: int) -> int:
     """Return the line of a buffer at which L2's streamer stops, `last` without prefetching.
@@ -45,7 +41,7 @@ def _stream_end(r: rings.Rings, c: cache.Caches, buffer: int, last: int) -> int:
     offset = r.offsets[buffer]
     page = (offset + last - 1) // rings.PAGE_LINES * rings.PAGE_LINES - offset
     seen = last - max(page, rings.DATA_LINE)
-    lead = min(seen - STREAM_LINES, c.registers[cache.STREAMER])
+    lead = min(seen - c.registers[cache.STREAM_LINES], c.registers[cache.STREAMER])
     if lead <= 0:
         return last
     return int(min(last + lead, page + rings.PAGE_LINES, rings.BUFFER_LINES))
@@ -353,7 +349,7 @@ def step(
         for _ in range(count):
             f[th.CREDIT_CYCLES] -= _serve(t, r, c, n, latency, thread, source, ns_per_cycle)
         if count:
-            more_cycles = th.settle(t, t.inputs[source, STALLS], sampling)
+            more_cycles = th.settle(t, thread, t.inputs[source, STALLS], sampling)
             f[th.CREDIT_CYCLES] -= more_cycles
             f[th.CLOCK_NS] += more_cycles * ns_per_cycle
             _reclaim(t, r, thread, source)

@@ -44,25 +44,18 @@ INTS = 10
     PAYLOAD_WRITES,  # 1: payload that is read is also written (encryption in place)
     CLOCK_NS,  # the thread's position within a step
     IDLE_CYCLES,  # of CYCLES: empty polling, or off the core
-) = range(21)
-FLOATS = 21
-
-# The mean number of cycles between two losses of the core (4 ms at 2.3 GHz: the tick of a kernel
-# with HZ=250). The time off the core is evenly spread up to OFF_MAX_CYCLES. Chosen.
-OFF_EVERY_CYCLES = 9.2e6
+    OFF_EVERY_CYCLES,  # mean time between two losses of the core
+    RUNNING,  # weight of one sampled access in the running means
+    CREDIBLE_LINES,  # sampled lines for which a burst's own mean counts as much as the running mean
+) = range(24)
+FLOATS = 24
 
 # Classes of accesses, each with a running mean of stall cycles (`stalls`) and its own memory-level
 # parallelism (`overlap`: the number of misses served at a time).
 OWN, PACKET, COPY_FROM, COPY_TO = range(4)
 CLASSES = 4
-# Weight of one sampled access in the running mean: about 1 ms at 100,000 accesses/s; chosen.
-RUNNING = 1.0 / 128.0
 # Columns of `Threads.bursts`: sampled lines, and the sum of their stall cycles.
 LINES, STALLED = range(2)
-# Sampled lines for which a burst's own mean counts as much as the running mean (credibility, after
-# Buehlmann 1967): with one line in 32, a burst of 32 packets of 1,500 B has so many. Chosen so that
-# the sampled simulation approaches the simulation of all lines, where a burst has its own cost.
-CREDIBLE_LINES = 24.0
 
 
 class Threads(NamedTuple):
@@ -88,14 +81,17 @@ def draw(t: Threads, thread: int) -> int:
 
 @kernel
 def on_core(t: Threads, thread: int, cycles: float) -> float:
-    """Return the part of a step's `cycles` in which a thread has its core (scheduling jitter)."""
+    """Return the part of a step's `cycles` in which a thread has its core (scheduling jitter).
+
+    The time off the core is evenly spread up to OFF_MAX_CYCLES.
+    """
     f = t.floats[thread]
     if f[OFF_MAX_CYCLES] == 0.0:
         return cycles
     f[ON_CYCLES] -= cycles
     if f[ON_CYCLES] < 0.0:
         f[OFF_CYCLES] += draw(t, thread) / lcg.RANGE * f[OFF_MAX_CYCLES]
-        f[ON_CYCLES] = OFF_EVERY_CYCLES * (0.5 + draw(t, thread) / lcg.RANGE)
+        f[ON_CYCLES] = f[OFF_EVERY_CYCLES] * (0.5 + draw(t, thread) / lcg.RANGE)
     off = min(cycles, f[OFF_CYCLES])
     f[OFF_CYCLES] -= off
     left: float = cycles - off
@@ -106,7 +102,7 @@ def on_core(t: Threads, thread: int, cycles: float) -> float:
 def observe(t: Threads, thread: int, kind: int, cycles: float) -> None:
     """Add the latency of one sampled access to the running mean of the access's class."""
     stall = cycles / t.overlap[thread, kind]
-    t.stalls[thread, kind] += RUNNING * (stall - t.stalls[thread, kind])
+    t.stalls[thread, kind] += t.floats[thread, RUNNING] * (stall - t.stalls[thread, kind])
 
 
 @inlined
@@ -117,22 +113,24 @@ def note(t: Threads, thread: int, row: int, kind: int, cycles: float) -> None:
 
 
 @kernel
-def settle(t: Threads, row: int, sampling: int) -> float:
-    """Return the cycles by which a burst cost more than charged; update the running means.
+def settle(t: Threads, thread: int, row: int, sampling: int) -> float:
+    """Return the cycles by which a thread's burst cost more than charged; update the running means.
 
     Packets are charged the running means of their input. The buffers of a burst travel together, so
     a burst finds most of its lines in the LLC or most of its lines in memory. Charged later, as the
     mean follows, this cost would fall on other bursts: threads would keep another rhythm, and the
-    devices' writes would meet other lines.
+    devices' writes would meet other lines. A burst's own mean counts by its number of sampled lines
+    (credibility, after Buehlmann 1967).
     """
+    f = t.floats[thread]
     cycles = 0.0
     for kind in range(CLASSES):
         lines = t.bursts[row, kind, LINES]
         if lines == 0.0:
             continue
         above = t.bursts[row, kind, STALLED] / lines - t.stalls[row, kind]
-        cycles += above * sampling * lines * lines / (lines + CREDIBLE_LINES)
-        t.stalls[row, kind] += above * min(1.0, lines * RUNNING)
+        cycles += above * sampling * lines * lines / (lines + f[CREDIBLE_LINES])
+        t.stalls[row, kind] += above * min(1.0, lines * f[RUNNING])
         t.bursts[row, kind, LINES] = 0.0
         t.bursts[row, kind, STALLED] = 0.0
     return cycles
@@ -151,7 +149,7 @@ def own_accesses(
     # In locals, because the compiler must assume that a cache access changes the arrays.
     core, mask, writes_percent = i[CORE], i[SLOT_MASK], i[WRITES_PERCENT]
     state, overlap, mean = i[RANDOM], t.overlap[thread, OWN], t.stalls[thread, OWN]
-    total_cycles = f[LATENCY_CYCLES]
+    total_cycles, running = f[LATENCY_CYCLES], f[RUNNING]
     stretches = t.stretches[thread]
     for _ in range(count):
         state = lcg.following(state)
@@ -164,7 +162,7 @@ def own_accesses(
             state = lcg.following(state)
             write = 1 if lcg.number(state) % 100 < writes_percent else 0
         cycles = latency[cache.core_access(c, core, line, write, 0)]
-        mean += RUNNING * (cycles / overlap - mean)
+        mean += running * (cycles / overlap - mean)
         total_cycles += cycles
     i[RANDOM] = state
     t.stalls[thread, OWN] = mean

@@ -5,6 +5,7 @@ import unittest
 
 import numpy as np
 
+from iat_nova.experiments.sim.machine import GOLD_6140
 from iat_nova.experiments.sim.workloads import threads as th
 
 MEAN, OWN = 10.0, 40.0  # stall cycles of a line: the running mean, and the burst's own
@@ -15,9 +16,12 @@ def threads(lines):
     stalls = np.full((1, th.CLASSES), MEAN)
     bursts = np.zeros((1, th.CLASSES, 2))
     bursts[0, th.COPY_FROM] = (lines, lines * OWN)
+    floats = np.zeros((1, th.FLOATS))
+    floats[0, th.RUNNING] = GOLD_6140.running_weight
+    floats[0, th.CREDIBLE_LINES] = GOLD_6140.credible_lines
     return th.Threads(
         np.zeros((1, th.INTS), np.int64),
-        np.zeros((1, th.FLOATS)),
+        floats,
         stalls,
         bursts,
         np.ones((1, th.CLASSES)),
@@ -31,24 +35,26 @@ class TestSettle(unittest.TestCase):
     def test_with_all_lines_a_burst_pays_its_own_cost(self):
         """32 packets of 24 lines: what the mean missed is paid nearly whole."""
         missed = 32 * 24 * (OWN - MEAN)
-        self.assertAlmostEqual(missed, th.settle(threads(32 * 24), 0, 1), delta=0.04 * missed)
+        self.assertAlmostEqual(missed, th.settle(threads(32 * 24), 0, 0, 1), delta=0.04 * missed)
 
     def test_with_one_line_in_32_half_is_paid(self):
         """24 sampled lines of 768 count as much as the running mean."""
         missed = 32 * 24 * (OWN - MEAN)
-        self.assertAlmostEqual(missed / 2, th.settle(threads(24), 0, 32))
+        self.assertAlmostEqual(missed / 2, th.settle(threads(24), 0, 0, 32))
 
     def test_a_single_line_hardly_counts(self):
         """One sampled line stands for 32, and a twenty-fifth of what it missed is paid."""
-        self.assertAlmostEqual(32 * (OWN - MEAN) / 25, th.settle(threads(1), 0, 32))
+        self.assertAlmostEqual(32 * (OWN - MEAN) / 25, th.settle(threads(1), 0, 0, 32))
 
     def test_a_burst_without_sampled_lines_costs_the_mean(self):
-        self.assertEqual(0.0, th.settle(threads(0), 0, 32))
+        self.assertEqual(0.0, th.settle(threads(0), 0, 0, 32))
 
     def test_the_mean_follows_and_the_next_burst_starts_anew(self):
         """The mean moves towards the burst's, other classes stay; nothing is paid twice."""
         t = threads(24)
-        th.settle(t, 0, 32)
-        self.assertAlmostEqual(MEAN + (OWN - MEAN) * 24 * th.RUNNING, t.stalls[0, th.COPY_FROM])
+        th.settle(t, 0, 0, 32)
+        self.assertAlmostEqual(
+            MEAN + (OWN - MEAN) * 24 * GOLD_6140.running_weight, t.stalls[0, th.COPY_FROM]
+        )
         self.assertEqual(MEAN, t.stalls[0, th.COPY_TO])
-        self.assertEqual(0.0, th.settle(t, 0, 32))
+        self.assertEqual(0.0, th.settle(t, 0, 0, 32))

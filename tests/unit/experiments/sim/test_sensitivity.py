@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """Constants of the emulated server, moved by a quarter, and the verdicts that turn."""
 
+import ast
 import dataclasses
+import importlib
 import json
 import pathlib
 import tempfile
 import unittest
 
+from iat_nova.experiments.sim import _compile
 from iat_nova.experiments.sim.figures import catalogue, constants, sensitivity
 from iat_nova.experiments.sim.figures.constants import CONSTANTS
+from iat_nova.experiments.sim.machine import Machine
+from iat_nova.experiments.sim.scenario import DiskSpec
+from iat_nova.experiments.sim.workloads.profile import Profile
+
+SIM = pathlib.Path(_compile.__file__).parent
 
 
 def made(name, **point):
@@ -16,10 +24,41 @@ def made(name, **point):
     return definition.made({**definition.points(1)[0], **point})
 
 
+def numbers():
+    """Yield the numbers in the emulated server's sources, and in what describes its parts."""
+    for source in sorted(_compile._made_from(SIM / "plant.py")):
+        parts = source.relative_to(SIM).with_suffix("").parts
+        module = importlib.import_module(".".join(("iat_nova.experiments.sim", *parts)))
+        for node in ast.parse(source.read_text()).body:
+            if isinstance(node, ast.Assign) and "range" not in ast.dump(node.value):
+                for name in ast.walk(node.targets[0]):
+                    if isinstance(name, ast.Name) and type(getattr(module, name.id)) in (
+                        int,
+                        float,
+                    ):
+                        yield f"{parts[-1]}.{name.id}"
+    for described in (Machine, Profile, DiskSpec):
+        for field in dataclasses.fields(described):
+            if {"int", "float"} & set(str(field.type).split(" | ")):
+                yield f"{described.__name__}.{field.name}"
+
+
 class ConstantsTest(unittest.TestCase):
+    def test_none_is_forgotten(self):
+        """Each number of the server is moved, or the list says why not."""
+        left_out = [name for names in constants.LEFT_OUT.values() for name in names]
+        found = set(numbers())
+        self.assertEqual(
+            set(), {one for one in found - set(left_out) if one.split(".")[1] not in CONSTANTS}
+        )
+        self.assertEqual(set(), set(left_out) - found)
+        self.assertEqual(len(left_out), len(set(left_out)))
+        self.assertEqual(set(), {one for one in left_out if one.split(".")[1] in CONSTANTS})
+
     def test_each_moves_something(self):
         """Each constant changes a scenario of some figure, both ways, and nothing else by name."""
         scenarios = [made("iat-3a"), made("a4-3b"), made("iat-8"), made("adca-6")]
+        scenarios += [made("a4-8b")]
         for name in CONSTANTS:
             for factor in constants.FACTORS:
                 with self.subTest(name, factor=factor):
