@@ -7,6 +7,8 @@ import numpy as np
 
 from iat_nova.experiments.sim import cache, nvme, rings
 from iat_nova.experiments.sim.machine import MACHINES
+from iat_nova.experiments.sim.reader import load_scenario
+from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import DevicePort, PortGroup, WayMask
 from tests.unit.experiments.sim import scenes
@@ -111,3 +113,28 @@ class PortsTest(unittest.TestCase):
         self.machine.apply(0, tuple(classes[:14]))
         self.place(((DISK, NIC), 0x1))
         self.assertEqual({DISK: 0x1, NIC: 0x1}, self.machine.port_ways.placed(0))
+
+
+class StorageTest(unittest.TestCase):
+    """The scenario of bulk storage beside network functions."""
+
+    def costs(self, *aside):
+        """Return busy cycles a unit of work of each workload, with these ports in one way."""
+        machine = EmulatedServer(load_scenario("ports-bulk-storage"))
+        machine.port_ways.place(0, (PortGroup(aside, WayMask(0x2000)),) if aside else ())
+        scenes.run(machine, 0.6)
+        before = machine.metrics()
+        scenes.run(machine, 0.2)
+        after = machine.metrics()
+        return {
+            name: (one.busy_cycles - before[name].busy_cycles) / (one.work - before[name].work)
+            for name, one in after.items()
+        }
+
+    def test_storage_aside(self):
+        """Packets that wait are read from the LLC again; blocks were in memory before, too."""
+        together, apart = self.costs(), self.costs("0000:5e:00.0", "0000:5f:00.0")
+        self.assertLess(apart["fw1"], 0.8 * together["fw1"])
+        self.assertLess(apart["fw2"], together["fw2"])
+        for name in ("backup1", "backup2"):
+            self.assertAlmostEqual(together[name], apart[name], delta=0.05 * together[name])
