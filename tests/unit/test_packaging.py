@@ -83,3 +83,42 @@ class TestVersion(unittest.TestCase):
         spec = (ROOT / "tools/packaging/rpm/iat-nova.spec").read_text()
         found = re.search(r"global upstream_version ([\d.]+)\}", spec)[1]
         self.assertEqual(config["metadata"]["version"], found)
+
+
+class TestContainer(unittest.TestCase):
+    """The page's command runs the image as the unit runs the agent."""
+
+    def setUp(self):
+        page = (ROOT / "doc/source/operator/install.rst").read_text()
+        self.page = page[page.index("In a container\n") :]
+        self.unit = (ROOT / "etc/iat-nova/iat-nova-agent.service").read_text()
+        self.image = (ROOT / "tools/packaging/Containerfile").read_text()
+
+    def test_capabilities(self):
+        """No more and no less than the service has, and none to be gained."""
+        wanted = re.search(r"^AmbientCapabilities=(.*)", self.unit, re.MULTILINE)[1]
+        given = re.search(r"--cap-drop all --cap-add (\S+)", self.page)[1]
+        self.assertEqual(set(wanted.replace("CAP_", "").split()), set(given.split(",")))
+        self.assertIn("NoNewPrivileges=yes", self.unit)
+        self.assertIn("--security-opt no-new-privileges", self.page)
+
+    def test_user(self):
+        """The number of the image's user owns the lock's folder on the host."""
+        number = re.search(r"^ARG ID=(\d+)", self.image, re.MULTILINE)[1]
+        self.assertIn(f"install -d -o {number} -g {number} -m 0755 /run/iat-nova", self.page)
+
+    def test_folders(self):
+        """State, lock, and what the agent reads and writes are the host's."""
+        mounted = set(re.findall(r"--volume [^\s:]+:([^\s:]+)", self.page))
+        self.assertIn(re.search(r"^VOLUME (\S+)", self.image, re.MULTILINE)[1], mounted)
+        for word, folder in (("StateDirectory", "/var/lib/"), ("RuntimeDirectory", "/run/")):
+            name = re.search(rf"^{word}=(.*)", self.unit, re.MULTILINE)[1]
+            self.assertIn(folder + name, mounted)
+        for folder in ("/etc/iat-nova", "/etc/nova", "/run/libvirt", "/run/openvswitch",
+                       "/sys/fs/resctrl", "/dev/cpu"):  # fmt: skip
+            self.assertIn(folder, mounted)
+
+    def test_device(self):
+        """The cgroup lets the msr driver's numbers through (Linux: 202 is cpu/msr)."""
+        self.assertIn("DeviceAllow=char-cpu/msr rw", self.unit)
+        self.assertIn("--device-cgroup-rule 'c 202:* rw'", self.page)
