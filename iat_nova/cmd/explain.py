@@ -19,6 +19,7 @@ from iat_nova.model import DomainInventory
 from iat_nova.report import account, decision_data, moments, times, words
 from iat_nova.report.account import Account
 from iat_nova.report.moments import Moment
+from iat_nova.report.view import LEGEND
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration, RecordError, SettingsInForce
@@ -94,6 +95,7 @@ examples:
         )
         if found.moment is not None:
             text = "\n".join((*moments.lines(found.moment, width=width), "", text))
+        text += f"\n\n{LEGEND}"
         if found.thinned is not None:
             text += f"\n\nThinned    {found.thinned}"
         if parsed_args.verify:

@@ -49,7 +49,7 @@ examples:
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
         table = parsed_args.formatter == "table"
         if table and not (parsed_args.long or parsed_args.columns):
-            self._below = tuple(_warnings(seen.domains))
+            self._below = (view.LEGEND, *_warnings(seen.domains))
             return _brief(seen.domains, shutil.get_terminal_size().columns)
         if table:
             left_out = _said_nothing(seen.domains).difference(parsed_args.columns)

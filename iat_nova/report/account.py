@@ -312,6 +312,9 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
         lines.append(escape.plain(f"           flavor {subject.guest.flavor or 'unknown'}{owner}"))
     if not account.here:
         lines.append(f"           not here now; last seen {times.moment(account.seen_s)}")
+    priorities = {part.tenant.priority: None for part in account.parts}
+    spelled = "; ".join(f"{one}: {view.PRIORITIES[one]}" for one in priorities)
+    lines += [f"Priority   {spelled}"] if spelled else []
     lines.append(f"Class      {escape.plain(account.reason or 'the reason is not recorded')}")
     if account.hold is not None:
         told = words.held(account.hold, wall_s)

@@ -7,8 +7,10 @@ import dataclasses
 from collections.abc import Sequence
 
 from iat_nova.model import DomainInventory, Priority
+from iat_nova.report import pressures
 from iat_nova.store.records import Iteration
-from iat_nova.strategies import readings
+from iat_nova.strategies import prospect, readings
+from iat_nova.strategies.prospect import Prospect
 
 TENTH = 0.1  # of a tenant's samples: the begin and the end of the period
 TOGETHER = 3  # consecutive samples whose mean may be the lowest
@@ -51,6 +53,12 @@ def gains(samples: Sequence[Iteration], inventory: DomainInventory) -> list[Gain
         for tenant in inventory.tenants
         if len(speeds[tenant.id]) >= TOGETHER
     ]
+
+
+def worth(samples: Sequence[Iteration], inventory: DomainInventory) -> Prospect | None:
+    """Return what enforcing could have given critical guests, in the mean of unwritten samples."""
+    found = (pressures.worth(inventory, one) for one in samples)
+    return prospect.together([one for one in found if one is not None])
 
 
 def _gain(tenant: str, priority: Priority, speeds: Sequence[tuple[float, float]]) -> Gain:

@@ -14,7 +14,7 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory, Rates
 from iat_nova.report import charts, escape, page, sentences, stretches, times, view, waymap, words
 from iat_nova.report.charts import Axis, Curve, Span
-from iat_nova.report.gains import Gain, gains
+from iat_nova.report.gains import Gain, gains, worth
 from iat_nova.report.stretches import Stretch
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
@@ -181,11 +181,12 @@ def _section(
     limit = (low_per_s, f"busy above {figures.rate(low_per_s)}") if low_per_s else None
     iterations, did = story.counts
     speeds = gains(story.samples, story.inventory)
+    tiles = [*_speed_tiles(speeds, story), *_worth_tiles(story), *_ddio_tiles(story)]
     return {
         "id": story.domain,
         "iterations": iterations,
         "decisions": did,
-        "tiles": [*_speed_tiles(speeds, story), *_ddio_tiles(story), _quiet_tile(story, axis)],
+        "tiles": [*tiles, _quiet_tile(story, axis)],
         "speeds": [_speed_row(one, story.inventory, colours) for one in speeds],
         "quiet": charts.quiet_strip(axis, story.quiet),
         "sets": waymap.sets(story.spans[-1].layout, story.spans[-1].inventory, SETS_WIDTH)
@@ -232,6 +233,16 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     if most.change > 0:
         found.insert(0, (f"{most.change:+.1%}", f"gained most: {names[most.tenant]}"))
     return found
+
+
+def _worth_tiles(story: _Story) -> list[tuple[str, str]]:
+    """Return value and caption of what enforcing could have given while nothing was written."""
+    found = worth(story.samples, story.inventory)
+    if found is None:
+        return []
+    likely = "?" if found.likely is None else f"{found.likely:+.1%}"
+    caption = "likely gain of critical guests if the agent had enforced"
+    return [(likely, f"{caption} ({found.least:.0%} to {found.most:.0%})")]
 
 
 def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:

@@ -436,6 +436,15 @@ def outlooks(seen: Observed) -> Iterator[Sample]:
             yield (str(number), code.value), code == iteration.outlook
 
 
+def worth(seen: Observed) -> Iterator[Sample]:
+    """Yield the bounds of what enforcing could give critical guests, while nothing is written."""
+    for number in sorted(seen.inventories.keys() & seen.latest.keys()):
+        found = pressures.worth(seen.inventories[number], seen.latest[number])
+        for bound in ("least", "likely", "most") if found is not None else ():
+            if (value := getattr(found, bound)) is not None:
+                yield (str(number), bound), value
+
+
 def newcomers(seen: Observed) -> Iterator[Sample]:
     """Yield the ways that a newcomer of each priority would find; no sample if not known."""
     for number in sorted(seen.inventories.keys() & seen.latest.keys()):

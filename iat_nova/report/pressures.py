@@ -7,10 +7,14 @@ from collections.abc import Mapping
 
 from iat_nova.model import DDIO, DomainInventory, Priority, WayMask
 from iat_nova.store.records import Iteration
-from iat_nova.strategies import pressure
+from iat_nova.strategies import pressure, prospect
 from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import EXHAUSTED, UNDECIDED
 from iat_nova.strategies.pressure import CycleLoss, Fill
+from iat_nova.strategies.prospect import Prospect
+
+PLACES = {Priority.PC: "critical", Priority.BE: "best effort"}
+"""What a newcomer is, by its priority."""
 
 
 def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, CycleLoss]:
@@ -22,6 +26,31 @@ def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, CycleL
 def fills(inventory: DomainInventory, iteration: Iteration) -> dict[str, Fill]:
     """Return the share of the LLC that each tenant fills, by tenant id."""
     return pressure.fills(inventory, iteration.sample, _masks(inventory, iteration))
+
+
+def prospects(inventory: DomainInventory, iteration: Iteration) -> dict[str, Prospect]:
+    """Return what enforcing could give each critical guest over the present masks, by tenant id."""
+    masks = _masks(inventory, iteration)
+    return prospect.prospects(inventory, iteration.sample, masks, iteration.shown)
+
+
+def worth(inventory: DomainInventory, iteration: Iteration) -> Prospect | None:
+    """Return what enforcing could give all critical guests of a cache domain.
+
+    None while the agent writes, and without critical guests that are awake.
+    """
+    if iteration.effective is not None:
+        return None
+    return prospect.together(prospects(inventory, iteration).values())
+
+
+def worth_words(found: Prospect) -> str:
+    """Return a prospect as text, with its bounds and the guests that the estimate covers."""
+    bounds = f"{found.least:.0%} to {found.most:.0%}"
+    if found.likely is None:
+        return f"{bounds}, not known better: its critical guests hardly reuse lines"
+    covered = f"estimate for {found.known} of {found.guests} critical guests"
+    return f"likely {found.likely:.1%} ({bounds}; {covered})"
 
 
 def newcomers(inventory: DomainInventory, iteration: Iteration) -> dict[Priority, float]:

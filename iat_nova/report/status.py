@@ -213,16 +213,22 @@ _NO_LAYOUT = {
 
 
 def _room(domain: DomainView) -> list[str]:
-    """Return in lines whether no layout is left to try, and what a newcomer would find."""
+    """Return in lines whether a layout is left to try, what enforcing could gain, and room."""
     assert domain.latest is not None
     iteration = domain.latest.iteration
     lines = []
     if pressures.exhausted(iteration):
         lines.append(f"no layout left to try: {_NO_LAYOUT[Outlook(iteration.outlook)]}")
+    worth = pressures.worth(domain.inventory, iteration)
+    if worth is not None:
+        told = pressures.worth_words(worth)
+        lines.append(f"gain of critical guests if the agent enforced: {told}")
     found = pressures.newcomers(domain.inventory, iteration)
     if found:
-        ways = ", ".join(f"{priority.value} {ways:.1f}" for priority, ways in found.items())
-        lines.append(f"ways that a newcomer would find: {ways}")
+        ways = ", ".join(
+            f"{ways:.1f} ways if {pressures.PLACES[priority]}" for priority, ways in found.items()
+        )
+        lines.append(f"a new guest would find: {ways} (a shared way counts in part)")
     return lines
 
 
@@ -269,6 +275,7 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         return {"domain": cache.id, "cache_ways": cache.ways, "state": None}
     latest = domain.latest.iteration
     last = domain.decision.iteration if domain.decision else None
+    worth = pressures.worth(domain.inventory, latest)
     limits = {
         tenant: group.bandwidth
         for group in domain.layout.groups
@@ -306,6 +313,7 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "last_decision_s": last.wall_s if last else None,
         "outlook": latest.outlook,
         "exhausted": pressures.exhausted(latest),
+        "enforcing_gain": None if worth is None else dataclasses.asdict(worth),
         "newcomer_ways": {
             priority.value: round(ways, 2)
             for priority, ways in pressures.newcomers(domain.inventory, latest).items()

@@ -14,6 +14,7 @@ from iat_nova.model import (
     Hold,
     Layout,
     Pause,
+    Priority,
     Tenant,
     VirtualSwitch,
     WayMask,
@@ -105,6 +106,17 @@ class DomainView:
                 "mask": str(mask) if mask is not None else None,
                 "mask_requested": str(decided) if decided is not None else None,
             }
+
+
+PRIORITIES = {
+    Priority.PC: "performance-critical guest",
+    Priority.BE: "best effort",
+    Priority.STACK: "the virtual switch",
+}
+"""The priorities in words."""
+
+LEGEND = "; ".join(f"{short}: {words}" for short, words in PRIORITIES.items())
+"""A line below tables with priorities."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

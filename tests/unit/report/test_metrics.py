@@ -153,6 +153,16 @@ class MetricsTest(unittest.TestCase):
             with self.subTest(name=name, labels=labels):
                 self.assertAlmostEqual(value, self.value(got, name, **labels), places=9)
 
+    def test_what_enforcing_could_gain(self) -> None:
+        """Bounds and the likely gain of critical guests, only while nothing is written."""
+        name = "iat_nova_enforcing_gain_ratio"
+        written = stories.quiet(1, stories.NIGHT)
+        self.assertNotIn(name, {one for one, _ in self.values(observer(written))})
+        got = self.values(observer(dataclasses.replace(written, effective=None)))
+        least, likely, most = (self.value(got, name, bound=b) for b in ("least", "likely", "most"))
+        self.assertEqual(0.0, least)
+        self.assertTrue(least < likely < most, (likely, most))
+
     def test_what_is_not_known_has_no_sample(self) -> None:
         """Nothing is invented: not before the first iteration, not for absent counters."""
         names = {name for name, _ in self.values(Observer())}
@@ -400,13 +410,14 @@ class MetricsTest(unittest.TestCase):
         shadow = Shadow("x", 0.0, {0: ShadowDomain(stories.layout(2), 1, 1)})
         offer = Placement(4, ("CUSTOM_IAT",), 4, ("CUSTOM_IAT",))
         seen.status(stories.status(problems=troubles, shadow=shadow, placement=offer))
+        observing = observer(dataclasses.replace(burst, effective=None))
         tenants = len(seen.now.inventories[0].tenants)
         metrics_reference = pages.extension("metrics_reference")
         for metric in metrics.METRICS:
             most = metrics_reference.series(metric) * (
                 tenants if metrics_reference.scope(metric) == "tenant" else 1
             )
-            served = len(list(metric.read(seen.now)))
+            served = max(len(list(metric.read(one.now))) for one in (seen, observing))
             self.assertLessEqual(served, most, metric.name)
             self.assertGreaterEqual(served, 1, metric.name)
 

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iat-nova simulate compare --worth: the predicted gain of enforcing against the actual gain."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING
+
+from iat_nova.cmd.base import MACHINE_FORMATS, Command
+from iat_nova.cmd.progress import Progress
+from iat_nova.strategies.registry import DEFAULT
+
+if TYPE_CHECKING:
+    from iat_nova.experiments.sim.scenario import Scenario
+    from iat_nova.experiments.sim.worth import Row
+
+SEED = 1  # of both runs of a host
+
+
+def compared(
+    command: Command,
+    parsed_args: argparse.Namespace,
+    scenarios: Sequence[Scenario],
+    executor: Executor,
+) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
+    """Return the columns and one row per host; tell the rank correlation on standard error.
+
+    The first --strategy counts, by default the agent's default strategy.
+    """
+    from iat_nova.experiments.sim import worth  # noqa: PLC0415 - compiles
+
+    hosts = [
+        dataclasses.replace(one, length_s=parsed_args.seconds or one.length_s) for one in scenarios
+    ]
+    strategy = (parsed_args.strategy or [DEFAULT])[0]
+    with Progress("{done} of {total} hosts") as progress:
+        found = worth.rows(hosts, strategy, SEED, executor=executor, progress=progress)
+        rows = sorted(found, key=lambda row: row.host)
+    correlation, known = worth.rank_correlation(rows)
+    text = "unknown" if correlation is None else f"{correlation:.2f}"
+    counts = f"{known} of {len(rows)} hosts"
+    command.note(f"rank correlation of likely and actual gain: {text} ({counts})")
+    names = tuple(field.name for field in dataclasses.fields(worth.Row))
+    machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
+    return names, (dataclasses.astuple(row) if machine else _cells(row) for row in rows)
+
+
+def _cells(row: Row) -> tuple[object, ...]:
+    """Return a row for people: gains and shares in percent."""
+    host, *values = dataclasses.astuple(row)
+    return (host, *("-" if value is None else f"{value:.1%}" for value in values))

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The prospect that observing shows, against what enforcing then brought, on the emulated server.
+
+Two runs of a host with the same seed: without an agent, and under a strategy. The prospect
+(`iat_nova.strategies.prospect`) comes from the counters of the first run. What came is the gain of
+the critical guests' performance (`compare.performance`) in the second run over the first.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import pathlib
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
+
+from iat_nova.experiments.sim import compare, parallel, ranks
+from iat_nova.experiments.sim.run import Result, run
+from iat_nova.experiments.sim.scenario import Scenario
+from iat_nova.model import Priority
+from iat_nova.report import pressures
+from iat_nova.store.reader import HistoryReader
+from iat_nova.strategies import prospect, unmanaged
+from iat_nova.strategies.prospect import Prospect
+
+Progress = Callable[[int, int], None]
+"""Called with the number of finished hosts and the number of all hosts."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Row:
+    """One host: the prospect of its critical guests in the mean of the run, and what came.
+
+    All are relative speedups, None without critical guests, or if the counters say nothing.
+    `known`: share of the guests, over the run, with a likely prospect.
+    """
+
+    host: str
+    least: float | None
+    likely: float | None
+    most: float | None
+    known: float | None
+    came: float | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Job:
+    scenario: Scenario
+    strategy: str
+    seed: int
+
+
+def rows(
+    scenarios: Sequence[Scenario],
+    strategy: str,
+    seed: int,
+    *,
+    executor: Executor | None = None,
+    progress: Progress = lambda done, total: None,
+) -> Iterator[Row]:
+    """Yield a row for each host, in order of completion. Raises the errors of `run`.
+
+    Counters resemble hardware, as in `compare`.
+    """
+    jobs = [_Job(compare.as_hardware_counts(one), strategy, seed) for one in scenarios]
+    with parallel.using(executor) as runs:
+        for number, (_, future) in enumerate(parallel.completed(runs, _row, jobs), 1):
+            yield future.result()
+            progress(number, len(jobs))
+
+
+def rank_correlation(found: Sequence[Row]) -> tuple[float | None, int]:
+    """Return the rank correlation of likely and actual gain, and the number of hosts with both."""
+    pairs = [
+        (one.likely, one.came) for one in found if one.likely is not None and one.came is not None
+    ]
+    return ranks.correlation(pairs), len(pairs)
+
+
+def _row(job: _Job) -> Row:
+    scenario = job.scenario
+    with tempfile.TemporaryDirectory(prefix="iat-nova-") as folder:
+        path = pathlib.Path(folder) / "history.sqlite"
+        before = run(scenario, unmanaged.NAME, job.seed, history_path=path)
+        seen = list(_seen(path))
+    after = run(scenario, job.strategy, job.seed)
+    known = [one.likely for one in seen if one.likely is not None]
+    guests = sum(one.guests for one in seen)
+    return Row(
+        scenario.name,
+        statistics.fmean(one.least for one in seen) if seen else None,
+        statistics.fmean(known) if known else None,
+        statistics.fmean(one.most for one in seen) if seen else None,
+        sum(one.known for one in seen) / guests if guests else None,
+        _came(scenario, before, after),
+    )
+
+
+def _seen(path: pathlib.Path) -> Iterator[Prospect]:
+    """Yield the prospect at each iteration of each cache domain."""
+    with HistoryReader(path) as reader:
+        for domain in reader.domains():
+            for one in reader.between(0.0, math.inf, domain):
+                inventory = reader.inventory(one.iteration.inventory_id)
+                if inventory is None or domain not in inventory.domains:
+                    continue
+                guests = pressures.prospects(inventory.domains[domain], one.iteration)
+                found = prospect.together(guests.values())
+                if found is not None:
+                    yield found
+
+
+def _came(scenario: Scenario, before: Result, after: Result) -> float | None:
+    """Return the gain of the critical workloads' performance; None without any that did work."""
+    ratios = []
+    for name in compare.workloads_of(scenario, Priority.PC):
+        old, new = (
+            compare.performance(scenario, {one.name: one for one in result.workloads}, name)
+            for result in (before, after)
+        )
+        if old and new:
+            ratios.append(new / old)
+    return statistics.geometric_mean(ratios) - 1.0 if ratios else None
