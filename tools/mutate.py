@@ -2,9 +2,10 @@
 """Plant single faults into changed or drawn lines, and show the faults that no test notices.
 
 cosmic-ray makes the faults. Each fault is tested by the module's own tests alone: the test module
-of the same name, else the test modules that import the module, else all test modules of the
-folder. Annotations of functions are left out: nothing evaluates them. The faults are planted into a
-copy of the checkout. The exit status is 1 if a fault stays unnoticed.
+of the same name, else the test modules that import the module, else the test module of the folder's
+name, else all test modules of the folder. Annotations of functions are left out: nothing evaluates
+them. The faults are planted into a copy of the checkout. The exit status is 1 if a fault stays
+unnoticed.
 
     tox -e mutate                                # lines that differ from the branch main
     tox -e mutate -- --base HEAD~3
@@ -59,7 +60,8 @@ def own_tests(module: pathlib.Path) -> list[str]:
         tests = sorted(place.glob("test_*.py"))
         named = [test for test in tests if test.stem == f"test_{module.stem}"]
         importing = [test for test in tests if name in _imported(test)]
-        if own := named or importing or (tests if place == folder else []):
+        by_folder = [test for test in tests if test.stem == f"test_{module.parent.name}"]
+        if own := named or importing or by_folder or (tests if place == folder else []):
             return list(map(_dotted, own))
     return []
 
