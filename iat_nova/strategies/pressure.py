@@ -8,12 +8,13 @@ it were alone on the host. No counter shows the tenant alone, so a loss is three
   The load is the number of LLC references per instruction. A tenant with I/O polls, so that its
   instructions show no speed: its `least` is 0. A tenant that was short since its start has shown
   nothing better: its `least` is 0, too.
-* `likely`: by a rule. The tenant alone would fill the whole LLC, and misses fall with the square
-  root of the size (A. Hartstein et al., "Cache miss behavior: is it sqrt(2)?", Computing Frontiers
-  2006). The rule says nothing about a tenant that hardly reuses lines, which may be a stream or a
-  victim, nor about a tenant with I/O, which misses inbound data also when alone: then `likely` is
-  None. The rule is a mean over many programs. A working set that just does not fit loses more, one
-  that fits already loses nothing.
+* `likely`: by a rule. The tenant alone would fill the whole LLC, and misses fall exponentially with
+  the size, from all references without an LLC to the measured miss ratio with the tenant's share.
+  Of all distributions of reuse distances with one measured point, the exponential one assumes least
+  (it has the largest entropy). The rule says nothing about a tenant that hardly reuses lines, which
+  may be a stream or a victim, nor about a tenant with I/O, which misses inbound data also when
+  alone: then `likely` is None. A working set that just does not fit loses more, a program with a
+  part that fits no cache loses less.
 * `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
 
 The share of the LLC that a tenant fills is its occupancy where that is monitored. Elsewhere the
@@ -211,8 +212,11 @@ def _mask_of_newcomer(
 def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
     stall, most = stalled(rates), stalled(rates, MISS_CYCLES_MOST)
     least = min(least, most)
-    known = fill is not None and rates.miss_ratio <= STREAMS
-    likely = max(least, stall * (1.0 - math.sqrt(fill.share))) if fill and known else None
+    likely = None
+    if fill is not None and rates.miss_ratio <= STREAMS:
+        times = 1.0 / fill.share - 1.0 if fill.share else math.inf
+        left = math.pow(rates.miss_ratio, times)  # of the misses, alone
+        likely = max(least, stall * (1.0 - left))
     return CycleLoss(stall, least, likely, most)
 
 

@@ -248,7 +248,7 @@ class TestStatus(StoryCase):
         )
         row = tenant_row(view.domains[0], domain.inventory.tenants[2])
         self.assertEqual(
-            (0.012, 0.012, 0.273), (row["loss_least"], row["loss_likely"], row["llc_share"])
+            (0.012, 0.016, 0.273), (row["loss_least"], row["loss_likely"], row["llc_share"])
         )
 
     def test_what_enforcing_could_gain(self):

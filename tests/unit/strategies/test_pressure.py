@@ -56,11 +56,18 @@ class LossTest(unittest.TestCase):
         self.assertAlmostEqual(0.4, loss.most)
 
     def test_the_smaller_its_share_the_more_it_loses(self) -> None:
-        """Misses fall with the square root of the size: with a quarter, half the stalls go."""
+        """Misses fall exponentially with the size: a half with a half, a quarter with all."""
+        loss = self.loss({"db": rates(8e6, references=16e6 / 0.8), "batch": rates(8e6)})
+        self.assertAlmostEqual(0.4 * (1 - 0.4), loss.likely)  # 0.4 with a half, 0.16 with all
         loss = self.loss({"db": rates(4e6), "batch": rates(12e6)})
-        self.assertAlmostEqual(0.2 * 0.5, loss.likely)
+        self.assertAlmostEqual(0.2 * (1 - 0.2**3), loss.likely)  # 0.2 with a quarter
         crowded = self.loss({"db": rates(4e6), "batch": rates(60e6)})
         self.assertGreater(crowded.likely, loss.likely)
+
+    def test_a_small_part_of_misses_is_regained_with_most_of_the_cache(self) -> None:
+        """What misses with three quarters of the LLC misses nearly as much with all of it."""
+        loss = self.loss({"db": rates(6e6), "batch": rates(2e6)})
+        self.assertAlmostEqual(0.3 * (1 - 0.3 ** (1 / 3)), loss.likely)
 
     def test_occupancy_goes_before_the_estimate(self) -> None:
         """Where the LLC is monitored, the share that is measured counts."""
