@@ -1,20 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The choice of migrations: the fewest that lift critical guests above a threshold. Pure.
 
-What a move brings is estimated by the rule that the agents use for losses: misses fall with the
-square root of the cache's size. A guest that leaves frees the share of the LLC that it fills, and
-the others divide it in proportion. At its destination it takes what a newcomer finds there. Where
-an agent confines newcomers, its critical guests lose less than this.
+What a move brings is estimated by the rule that the agents use for losses: misses fall
+exponentially with the cache's size. A guest that leaves frees the share of the LLC that it fills,
+and the others divide it in proportion. At its destination it takes what a newcomer finds there.
+Where an agent confines newcomers, its critical guests lose less than this.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from .hosts import Domain, Free, Guest, Host, Reading
 
+LEAST_LEFT = 0.05  # share of stalls left with the whole LLC: no estimate is better
 LEAST_WAYS = 1.0  # ways that a destination must offer a newcomer
 SLOWED = 0.5  # share of its speed that a guest loses while its memory is copied
 
@@ -45,7 +46,11 @@ class Relief:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """A live migration with its reason: gain and cost in CPU seconds, and who is relieved."""
+    """A live migration with its reason: gain and cost in CPU seconds, and who is relieved.
+
+    `passed`: with a critical guest, the name of the best-effort guest that would help most, and the
+    largest loss that would then be left.
+    """
 
     guest: Guest
     source: str
@@ -53,6 +58,7 @@ class Move:
     relieved: tuple[Relief, ...]
     gain_cpu_s: float
     cost_cpu_s: float
+    passed: tuple[str, float] | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,6 +87,34 @@ class _Taken:
 
     free: Free
     kept: float = 1.0  # share of its part of the LLC that a resident keeps
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Step:
+    """A guest that may move, its destination, and the best-effort guest `passed` over for it."""
+
+    guest: Guest
+    destination: Host
+    passed: tuple[str, float] | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Worth:
+    """What short guests lose after some moves: how many are short still, and by how much."""
+
+    short: int
+    excess: float
+    largest: float
+
+    def rank(self, guest: Guest) -> tuple[object, ...]:
+        """Return the order of moves: guests lifted, excess in whole percent, best effort, ..."""
+        return (
+            -self.short,
+            -round(self.excess, 2),
+            not guest.critical,
+            -self.excess,
+            -guest.memory_mb,
+        )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -164,72 +198,90 @@ class _Search:
         self._taken, self._gone = taken, gone
 
     def relieve(self, site: _Site, most: int) -> tuple[tuple[Move, ...], str]:
-        """Return the fewest moves that lift a short guest, or none and the reason.
+        """Return the moves that lift a short guest, or none and the reason.
 
-        Short guests move themselves only where no best-effort guests can relieve them.
+        Each move is the one that brings the most of those that are left.
         """
-        code = "no-candidate"
-        for critical in (False, True):
-            candidates = _candidates(site, self._limits, self._gone, critical=critical)
-            moves, why = self._tried(site, candidates, most)
-            if moves:
-                for move in moves:
-                    (there,) = (one for one in self._hosts if one.name == move.destination)
-                    self._taken[there.name] = self._after(there, move.guest, self._taken)
-                    self._gone.add(move.guest.uuid)
-                return moves, ""
-            code = why if candidates and code == "no-candidate" else code
-        return (), code
-
-    def _tried(
-        self, site: _Site, candidates: Iterable[Guest], most: int
-    ) -> tuple[tuple[Move, ...], str]:
         short = site.short(self._limits)
-        chosen: list[tuple[Guest, Host]] = []
-        taken, code = dict(self._taken), "not-enough"
-        for guest in candidates:
-            if len(chosen) == most or not self._still_short(site, short, chosen):
+        chosen: list[_Step] = []
+        taken, code = dict(self._taken), ""
+        while len(chosen) < most and self._still_short(site, short, chosen):
+            step, code = self._next(site, short, chosen, taken)
+            if step is None:
                 break
-            destination = self._destination(site, guest, taken)
-            if destination is None:
-                code = "no-destination"
-                continue
-            chosen.append((guest, destination))
-            taken[destination.name] = self._after(destination, guest, taken)
-        moves = tuple(self._moves(site, short, self._needed(site, short, chosen)))
-        if moves and sum(one.gain_cpu_s - one.cost_cpu_s for one in moves) <= 0:
+            chosen.append(step)
+            taken[step.destination.name] = self._after(step.destination, step.guest, taken)
+        chosen = self._needed(site, short, chosen)
+        if not chosen:
+            return (), code or "not-enough"
+        moves = tuple(self._moves(site, short, chosen))
+        if sum(one.gain_cpu_s - one.cost_cpu_s for one in moves) <= 0:
             return (), "cost"
-        return moves, code
+        for one in chosen:
+            there = one.destination
+            self._taken[there.name] = self._after(there, one.guest, self._taken)
+            self._gone.add(one.guest.uuid)
+        return moves, ""
 
-    def _needed(
-        self, site: _Site, short: Sequence[str], chosen: list[tuple[Guest, Host]]
-    ) -> list[tuple[Guest, Host]]:
+    def _next(
+        self,
+        site: _Site,
+        short: Sequence[str],
+        chosen: Sequence[_Step],
+        taken: Mapping[str, _Taken],
+    ) -> tuple[_Step | None, str]:
+        """Return the move that brings the most after those chosen, or None and the reason."""
+        gone = self._gone | {one.guest.uuid for one in chosen}
+        candidates = _candidates(site, gone)
+        possible = [
+            _Step(guest, destination)
+            for guest in candidates
+            if (destination := self._destination(site, guest, taken)) is not None
+        ]
+        if not possible:
+            return None, "no-destination" if candidates else "no-candidate"
+        worth = {one.guest.uuid: self._worth(site, short, [*chosen, one]) for one in possible}
+        before = self._worth(site, short, chosen)
+        best = max(possible, key=lambda one: worth[one.guest.uuid].rank(one.guest))
+        if worth[best.guest.uuid].excess >= before.excess:
+            return None, "not-enough"
+        others = [one.guest for one in possible if not one.guest.critical]
+        if not best.guest.critical or not others:
+            return best, ""
+        other = max(others, key=lambda one: worth[one.uuid].rank(one))
+        return dataclasses.replace(best, passed=(other.name, worth[other.uuid].largest)), ""
+
+    def _worth(self, site: _Site, short: Iterable[str], chosen: Sequence[_Step]) -> _Worth:
+        """Return what the short guests lose after the moves."""
+        losses = [self._loss_after(site, one, chosen) for one in short]
+        over = [loss - self._limits.threshold for loss in losses if _over(loss, self._limits)]
+        return _Worth(len(over), sum(over), max(losses, default=0.0))
+
+    def _needed(self, site: _Site, short: Sequence[str], chosen: list[_Step]) -> list[_Step]:
         """Return the moves without those that lift no further guest."""
         best = self._still_short(site, short, chosen)
         if len(best) == len(short):
             return []
-        for pair in reversed(chosen):
-            fewer = [one for one in chosen if one is not pair]
+        for step in reversed(chosen):
+            fewer = [one for one in chosen if one is not step]
             if len(self._still_short(site, short, fewer)) == len(best):
                 chosen = fewer
         return chosen
 
-    def _still_short(
-        self, site: _Site, short: Iterable[str], chosen: Sequence[tuple[Guest, Host]]
-    ) -> list[str]:
+    def _still_short(self, site: _Site, short: Iterable[str], chosen: Sequence[_Step]) -> list[str]:
         return [
             one for one in short if self._loss_after(site, one, chosen) > self._limits.threshold
         ]
 
-    def _loss_after(self, site: _Site, guest: str, chosen: Sequence[tuple[Guest, Host]]) -> float:
+    def _loss_after(self, site: _Site, guest: str, chosen: Sequence[_Step]) -> float:
         """Return a critical guest's estimated loss after the moves, wherever it is then."""
         _, seen = site.critical[guest]
-        for moved, destination in chosen:
-            if moved.uuid == guest:
-                return _arrived(seen, _finds(destination, critical=True))
-        freed = sum(moved.readings[site.number].fills for moved, _ in chosen)
-        saved = seen.stalled * (1.0 - math.sqrt(max(0.0, 1.0 - freed)))
-        return max(0.0, (seen.loss or 0.0) - saved)
+        for one in chosen:
+            if one.guest.uuid == guest:
+                return _arrived(seen, _finds(one.destination, critical=True))
+        freed = sum(one.guest.readings[site.number].fills for one in chosen)
+        kept = seen.fills / (1.0 - freed) if freed < 1.0 else 1.0
+        return max(0.0, _known(seen) - seen.stalled + _stalled(seen, kept))
 
     def _destination(self, site: _Site, guest: Guest, taken: Mapping[str, _Taken]) -> Host | None:
         """Return the host with the most room for a guest, or None."""
@@ -261,41 +313,38 @@ class _Search:
         finds = _finds(host, critical=guest.critical)
         return _Taken(before.free.without(guest), before.kept * (1.0 - finds))
 
-    def _moves(
-        self, site: _Site, short: Sequence[str], chosen: Sequence[tuple[Guest, Host]]
-    ) -> Iterator[Move]:
+    def _moves(self, site: _Site, short: Sequence[str], chosen: Sequence[_Step]) -> Iterator[Move]:
         """Yield the moves in order, each with what it adds to the relief before it."""
-        for number, (guest, destination) in enumerate(chosen, 1):
-            relieved, gain = [], 0.0
-            for one in short:
-                victim, seen = site.critical[one]
-                before = self._loss_after(site, one, chosen[: number - 1])
-                after = self._loss_after(site, one, chosen[:number])
-                relieved.append(Relief(victim.name, seen.loss or 0.0, after))
-                gain += (before - after) * victim.vcpus * self._limits.stay_s
+        for number, step in enumerate(chosen, 1):
+            guest, destination, gain = step.guest, step.destination, 0.0
+            relieved = []
+            for uuid, (victim, seen) in site.critical.items():
+                if seen.loss is not None:
+                    before = self._loss_after(site, uuid, chosen[: number - 1])
+                    after = self._loss_after(site, uuid, chosen[:number])
+                    gain += (before - after) * victim.vcpus * self._limits.stay_s
+                    if uuid in short:
+                        relieved.append(Relief(victim.name, seen.loss, after))
             finds = _finds(destination, critical=guest.critical)
             for resident, seen in _residents(destination):
                 harm = _crowded(seen, 1.0 - finds) - _known(seen)
                 gain -= harm * resident.vcpus * self._limits.stay_s
             copied_s = guest.memory_mb / self._limits.copied_mb_per_s
             cost = copied_s * SLOWED * guest.vcpus
-            source = site.host.name
-            yield Move(guest, source, destination.name, tuple(relieved), gain, cost)
+            there = destination.name
+            yield Move(guest, site.host.name, there, tuple(relieved), gain, cost, step.passed)
 
 
-def _candidates(site: _Site, limits: Limits, gone: set[str], *, critical: bool) -> list[Guest]:
-    """Return the guests that may leave, those that fill the most first; critical ones if short."""
-    movable = [
+def _candidates(site: _Site, gone: Set[str]) -> list[Guest]:
+    """Return the guests that may leave; critical guests only if their loss is known."""
+    return [
         guest
         for guest in site.host.guests
-        if guest.critical is critical
-        and guest.fixed is None
+        if guest.fixed is None
         and guest.uuid not in gone
         and site.number in guest.readings
-        and (not critical or _over(guest.readings[site.number].loss, limits))
+        and (not guest.critical or guest.readings[site.number].loss is not None)
     ]
-    fills = {guest.uuid: guest.readings[site.number].fills for guest in movable}
-    return sorted(movable, key=lambda one: (-fills[one.uuid], one.memory_mb, one.uuid))
 
 
 def _residents(host: Host) -> Iterator[tuple[Guest, Reading]]:
@@ -321,15 +370,29 @@ def _known(seen: Reading) -> float:
 
 def _crowded(seen: Reading, kept: float) -> float:
     """Return a resident's loss when it keeps only a part of its share of the LLC."""
-    return _known(seen) + seen.stalled * (1.0 / math.sqrt(kept) - 1.0) if kept > 0 else 1.0
+    return _known(seen) - seen.stalled + _stalled(seen, seen.fills * kept)
 
 
 def _arrived(seen: Reading, finds: float) -> float:
     """Return a critical guest's loss on a host where it finds a share of the LLC."""
-    if finds <= 0:
+    alone = _stalled(seen, 1.0)
+    return max(0.0, _stalled(seen, finds) - alone)
+
+
+def _stalled(seen: Reading, share: float) -> float:
+    """Return the share of cycles that LLC misses stall with another share of the LLC.
+
+    Stalls fall exponentially with the share, as the agents have it, through what is known: those
+    now, and those left with the whole LLC. Without a known loss they fall with the square root.
+    """
+    if share <= 0:
         return 1.0
-    alone = seen.stalled * math.sqrt(seen.fills)
-    return max(0.0, seen.stalled * math.sqrt(seen.fills / finds) - alone)
+    if seen.stalled <= 0 or seen.fills <= 0 or seen.fills >= 1:
+        return min(1.0, seen.stalled)
+    if seen.loss is None:
+        return min(1.0, seen.stalled * math.sqrt(seen.fills / share))
+    left = max(LEAST_LEFT, 1.0 - seen.loss / seen.stalled)
+    return min(1.0, seen.stalled * math.pow(left, (share - seen.fills) / (1.0 - seen.fills)))
 
 
 def _over(loss: float | None, limits: Limits) -> bool:

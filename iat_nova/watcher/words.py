@@ -29,10 +29,13 @@ def moved(move: Move) -> str:
         f"{one.guest} {one.before:.0%} -> {one.after:.0%}" for one in move.relieved
     )
     kind = "performance-critical" if move.guest.critical else "best-effort"
+    passed = ""
+    if move.passed is not None:
+        passed = "; moving {} instead would leave {:.0%}".format(*move.passed)
     return (
         f"{move.guest.name} ({kind}) from {move.source} to {move.destination}: estimated loss of "
         f"cycles to other guests on {move.source}: {relieved}; gain {move.gain_cpu_s:.0f} CPU s, "
-        f"cost {move.cost_cpu_s:.0f} CPU s"
+        f"cost {move.cost_cpu_s:.0f} CPU s{passed}"
     )
 
 

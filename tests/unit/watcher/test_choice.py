@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which guests move: the fewest, best effort first, to hosts with room, and only where it pays."""
+"""Which guests move: those that bring the most, to hosts with room, and only where it pays."""
 
 import dataclasses
-import math
 import unittest
 
 from iat_nova.watcher import words
@@ -13,7 +12,7 @@ LIMITS = Limits(threshold=0.1)
 ROOM = Free(vcpus=32, pcpus=0, memory_mb=65536, disk_gb=500)
 
 
-def db(name="db", stalled=0.4, fills=0.3, loss=0.18, **more) -> Guest:
+def db(name="db", stalled=0.2, fills=0.3, loss=0.18, **more) -> Guest:
     """A critical guest that is short."""
     readings = {0: Reading(stalled, fills, loss)}
     return Guest(name, name, 4, 8192, 20, True, readings=readings, **more)
@@ -52,8 +51,9 @@ class ChoiceTest(unittest.TestCase):
         self.assertEqual((1, 0), (chosen.short_before, chosen.short_after))
         (relief,) = chosen.moves[0].relieved
         self.assertEqual(("db", 0.18), (relief.guest, relief.before))
-        self.assertAlmostEqual(0.18 - 0.4 * (1 - math.sqrt(0.6)), relief.after)
-        self.assertIn("db 18% -> 9%", words.moved(chosen.moves[0]))
+        part = (0.3 / 0.6 - 0.3) / (1 - 0.3)  # of the way from its share now to the whole LLC
+        self.assertAlmostEqual(0.2 * 0.1**part - 0.02, relief.after)
+        self.assertIn("db 18% -> 8%", words.moved(chosen.moves[0]))
 
     def test_nothing_to_do(self) -> None:
         """A guest at the threshold, or whose loss is not known, is no reason for a migration."""
@@ -73,7 +73,34 @@ class ChoiceTest(unittest.TestCase):
         guests = [db(loss=0.3), batch("a", 0.1), batch("b", 0.1)]
         self.assertEqual("not-enough", self.code(host("c1", *guests), host("c2")))
 
-    def test_best_effort_first_then_the_short_guest_itself(self) -> None:
+    def test_the_move_that_brings_the_most(self) -> None:
+        """A critical guest goes where that lifts more guests than any best-effort guest would."""
+        guests = [db("db1", fills=0.4), db("db2", fills=0.4), batch("small", 0.1)]
+        hosts = host("c1", *guests), host("c2", finds=0.6)
+        (move,) = self.choose(*hosts).moves
+        self.assertTrue(move.guest.critical)
+        self.assertTrue(all(one.after <= 0.1 for one in move.relieved), move.relieved)
+        name, left = move.passed
+        self.assertEqual("small", name)
+        self.assertTrue(0.1 < left < 0.18)
+        self.assertIn(f"; moving small instead would leave {left:.0%}", words.moved(move))
+
+    def test_best_effort_first_where_it_brings_as_much(self) -> None:
+        """Of two moves that lift the same guests, the best-effort guest's is chosen."""
+        guests = [db("db1", fills=0.3), db("db2", fills=0.3), batch("large", 0.4)]
+        (move,) = self.choose(host("c1", *guests), host("c2", finds=0.6)).moves
+        self.assertEqual(("large", None), (move.guest.name, move.passed))
+
+    def test_a_move_that_lifts_a_guest_before_one_that_nearly_lifts_another(self) -> None:
+        """With one move left, what lifts nobody is not chosen, however much it brings."""
+        far = db("far", stalled=0.9, fills=0.1, loss=0.6, fixed=Fixed.RESOURCES)
+        near = db("near", stalled=0.2, fills=0.2, loss=0.11)
+        hosts = host("c1", far, near, batch("large", 0.05)), host("c2", finds=0.9)
+        few = dataclasses.replace(LIMITS, most_moves=1)
+        (move,) = self.choose(*hosts, limits=few).moves
+        self.assertLessEqual(min(one.after for one in move.relieved), 0.1)
+
+    def test_the_short_guest_itself(self) -> None:
         """A short guest moves where no best-effort guest can, and only if it is not short there."""
         alone = host("c1", db("db1"), db("db2", loss=0.05))
         self.assertEqual([("db1", "c1", "c2")], self.moves(alone, host("c2", finds=0.5)))
