@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import requests
@@ -140,7 +141,9 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
         limits = choice.Limits(
             given.threshold, given.max_migrations, given.stay, given.migration_speed
         )
-        hosts = self._hosts(self._seen(given.period), given.period)
+        patience_s = readings.oldest_s(given.period)  # older data do not count
+        seen = _within(patience_s, lambda: self._seen(given.period))
+        hosts = self._hosts(seen, given.period)
         chosen = choice.choose(hosts, limits)
         if chosen.short_before:  # otherwise Placement is not asked: it has one answer a host
             hosts = [self._with_dedicated(host) for host in hosts]
@@ -216,6 +219,13 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
         """Return the hosts of the audit's scope, by name."""
         model, groups = self.compute_model, self._groups()
         nodes = sorted(model.get_all_compute_nodes().values(), key=lambda node: node.hostname)
+        names = {node.hostname for node in nodes}
+        if absent := [one for one in seen if not {one, one.partition(".")[0]} & names]:
+            LOG.warning(
+                "Watcher's model lacks hosts that have an agent: %s; outside the audit's scope, or "
+                "without shared CPUs (Watcher takes in hosts with a VCPU inventory only)",
+                ", ".join(sorted(absent)),
+            )
         found = []
         for node in nodes:
             agent = _of_node(seen, node.hostname)
@@ -256,6 +266,38 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
         capacity = (total.total - total.reserved) * total.allocation_ratio
         used = sum(guest.vcpus for guest in host.guests if guest.pinned)
         return dataclasses.replace(host, free=dataclasses.replace(host.free, pcpus=capacity - used))
+
+
+def _within(
+    patience_s: float, ask: Callable[[], dict[str, readings.Seen]]
+) -> dict[str, readings.Seen]:
+    """Return what `ask` returns, or raise what `ask` raises; no answer in time is an error.
+
+    Watcher's client of Prometheus has no timeout. A question without an answer keeps its thread
+    until the connection breaks, and the audit ends.
+    """
+    answers: list[dict[str, readings.Seen]] = []
+    errors: list[Exception] = []
+
+    def run() -> None:
+        try:
+            answers.append(ask())
+        except Exception as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="iat-nova-metrics", daemon=True)
+    thread.start()
+    thread.join(patience_s)
+    if errors:
+        raise errors[0]
+    if not answers:
+        LOG.error(
+            "the datasource has not answered within %.0f s: check Prometheus or Aetos, and the "
+            "network between; nothing is proposed",
+            patience_s,
+        )
+        raise exception.DataSourceNotAvailable(datasource="prometheus, aetos")
+    return answers[0]
 
 
 def _of_node(seen: Mapping[str, readings.Seen], hostname: str) -> readings.Seen | None:

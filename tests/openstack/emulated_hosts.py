@@ -71,6 +71,45 @@ def running(*command: object) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
+@contextlib.contextmanager
+def prometheus(ports: Mapping[str, int], label: str = "fqdn") -> Iterator[tuple[str, int]]:
+    """Run a Prometheus that scrapes agents at ports of this machine, by host; yield its address.
+
+    `label`: holds the name of the host.
+    """
+    targets = [
+        {"targets": [f"127.0.0.1:{port}"], "labels": {label: host}} for host, port in ports.items()
+    ]
+    config = {
+        "global": {"scrape_interval": f"{INTERVAL_S}s"},
+        "scrape_configs": [{"job_name": "iat-nova", "static_configs": targets}],
+    }
+    port = free_port()
+    with short_folder() as folder:
+        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
+        command = (
+            "prometheus",
+            f"--config.file={folder}/prometheus.yaml",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address=127.0.0.1:{port}",
+        )
+        with running(*command):
+            yield "127.0.0.1", port
+
+
+def ask(address: tuple[str, int], promql: str) -> list[tuple[dict[str, str], float]]:
+    """Ask a Prometheus; return each sample's labels and value, nothing while it starts."""
+    host, port = address
+    asked = urllib.parse.urlencode({"query": promql})
+    try:
+        url = f"http://{host}:{port}/api/v1/query?{asked}"
+        with urllib.request.urlopen(url, timeout=10) as answer:
+            found = json.load(answer)["data"]["result"]
+    except urllib.error.URLError:
+        return []
+    return [(one["metric"], float(one["value"][1])) for one in found]
+
+
 class Hosts:
     """The hosts by name, with the scenario of each. A context manager.
 
@@ -87,7 +126,7 @@ class Hosts:
     def __enter__(self) -> Hosts:
         with contextlib.ExitStack() as stack:
             ports = {host: self._agent(stack, host) for host in self._scenarios}
-            self.prometheus = ("127.0.0.1", self._prometheus(stack, ports))
+            self.prometheus = stack.enter_context(prometheus(ports))
             self._stack = stack.pop_all()
         return self
 
@@ -129,38 +168,9 @@ metrics_port = {port}
         command = (BIN / "iat-nova", "--state-dir", self._states[host], "pause")
         subprocess.run(list(map(str, command)), check=True, capture_output=True)
 
-    @staticmethod
-    def _prometheus(stack: contextlib.ExitStack, ports: Mapping[str, int]) -> int:
-        folder, port = stack.enter_context(short_folder()), free_port()
-        targets = [
-            {"targets": [f"127.0.0.1:{one}"], "labels": {"fqdn": host}}
-            for host, one in ports.items()
-        ]
-        config = {
-            "global": {"scrape_interval": f"{INTERVAL_S}s"},
-            "scrape_configs": [{"job_name": "iat-nova", "static_configs": targets}],
-        }
-        (folder / "prometheus.yaml").write_text(yaml.safe_dump(config))
-        command = (
-            "prometheus",
-            f"--config.file={folder}/prometheus.yaml",
-            f"--storage.tsdb.path={folder}/data",
-            f"--web.listen-address=127.0.0.1:{port}",
-        )
-        stack.enter_context(running(*command))
-        return port
-
     def ask(self, promql: str) -> list[tuple[dict[str, str], float]]:
-        """Ask Prometheus; return each sample's labels and value, nothing while it starts."""
-        host, port = self.prometheus
-        asked = urllib.parse.urlencode({"query": promql})
-        try:
-            url = f"http://{host}:{port}/api/v1/query?{asked}"
-            with urllib.request.urlopen(url, timeout=10) as answer:
-                found = json.load(answer)["data"]["result"]
-        except urllib.error.URLError:
-            return []
-        return [(one["metric"], float(one["value"][1])) for one in found]
+        """Ask Prometheus, as the function `ask`."""
+        return ask(self.prometheus, promql)
 
     def until(self, holds: Callable[[], object], what: str) -> None:
         """Wait until something holds."""

@@ -9,6 +9,7 @@ true.
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import time
 import unittest
@@ -24,7 +25,7 @@ PACKAGES = (
 )  # fmt: skip
 PERIOD_S = 10
 OLD_S = 25  # an agent's data are too old after 20 s
-SHORT = 0.062  # both databases lose more, and less once the batch guest has gone
+SHORT = 0.1  # the default; both databases lose more
 PAUSED, CROWDED, ROOM, BARE = "compute-0", "compute-1", "compute-2", "compute-3"
 PROJECT = "3f9a2c54-0000-4000-8000-00000000aaaa"
 
@@ -77,8 +78,8 @@ def run(prometheus, audits, nodes, guests, pcpus=8, **more):
 
 
 def given(**parameters):
-    """Return an audit's parameters."""
-    return {"period": PERIOD_S, "threshold": SHORT, **parameters}
+    """Return an audit's parameters, with the default threshold."""
+    return {"period": PERIOD_S, **parameters}
 
 
 class WatcherTest(unittest.TestCase):
@@ -103,6 +104,7 @@ class WatcherTest(unittest.TestCase):
             "parameters": given(),
             "with": {"prometheus_client": {"port": 1}},
         },
+        "hung": {"parameters": given()},  # the port is filled in
         "no label": {
             "parameters": given(),
             "with": {"prometheus_client": {"fqdn_label": "hypervisor"}},
@@ -136,6 +138,9 @@ class WatcherTest(unittest.TestCase):
             ),
             "two databases that are short for the whole period",
         )
+        hung = cls.enterClassContext(socket.create_server(("127.0.0.1", 0)))  # accepts, and no more
+        port = hung.getsockname()[1]
+        cls.AUDITS["hung"]["with"] = {"prometheus_client": {"port": port}}
         guests = [*instances("crowded", CROWDED), *instances("quiet", ROOM)]
         nodes = [PAUSED, CROWDED, ROOM, BARE]
         answer = run(hosts.prometheus, list(cls.AUDITS.values()), nodes, guests)
@@ -204,6 +209,8 @@ class WatcherTest(unittest.TestCase):
     def test_refusals(self):
         """Where nothing can be known nothing is proposed, and the log says what to do."""
         self.assertIn("no datasource answers", self.none("silent", "FAILED"))
+        self.assertIn("has not answered within 20 s", self.none("hung", "FAILED"))
+        self.assertLess(self.audits["hung"]["took"]["s"], 60)  # and a busy machine
         self.assertIn("with the label hypervisor", self.none("no label", "FAILED"))
         self.none("flavors not seen", "FAILED")
         self.none("wrong parameter", "REFUSED")
