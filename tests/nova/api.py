@@ -27,6 +27,7 @@ SERVICES = {
     "image": "http://127.0.0.1:9292",
     "network": "http://127.0.0.1:9696",
 }
+WATCHER = "http://127.0.0.1:9322"
 TIMEOUT_S = 60.0
 MEMORY_MB = 128
 
@@ -65,14 +66,18 @@ class Api:
             self._token = {"X-Auth-Token": answer.headers["X-Subject-Token"]}
             self.project = json.loads(answer.read())["token"]["project"]["id"]
         for kind, url in SERVICES.items():
-            service = {"type": kind, "name": kind}
-            made = self._call("POST", f"{AUTH_URL}/services", {"service": service})["service"]["id"]
-            for interface in ("public", "internal", "admin"):
-                endpoint = {
-                    "service_id": made, "interface": interface, "url": url,
-                    "region_id": REGION,
-                }  # fmt: skip
-                self._call("POST", f"{AUTH_URL}/endpoints", {"endpoint": endpoint})
+            self.offer(kind, url)
+
+    def offer(self, kind: str, url: str) -> None:
+        """Tell Keystone where a service is. Raises `Refused`."""
+        service = {"type": kind, "name": kind}
+        made = self._call("POST", f"{AUTH_URL}/services", {"service": service})["service"]["id"]
+        for interface in ("public", "internal", "admin"):
+            endpoint = {
+                "service_id": made, "interface": interface, "url": url,
+                "region_id": REGION,
+            }  # fmt: skip
+            self._call("POST", f"{AUTH_URL}/endpoints", {"endpoint": endpoint})
 
     def nova(self, method: str, path: str, value: object = None, version: str = "2.90") -> Any:
         """Ask nova-api. Raises `Refused`."""
@@ -83,6 +88,11 @@ class Api:
         """Ask Placement. Raises `Refused`."""
         headers = {"OpenStack-API-Version": "placement 1.39"}
         return self._call("GET", f"{SERVICES['placement']}{path}", None, headers)
+
+    def watcher(self, method: str, path: str, value: object = None) -> Any:
+        """Ask watcher-api, which the cloud has where a test starts it. Raises `Refused`."""
+        headers = {"OpenStack-API-Version": "infra-optim latest"}
+        return self._call(method, f"{WATCHER}/v1{path}", value, headers)
 
     def images(self) -> set[str]:
         """Return the ids of all images."""

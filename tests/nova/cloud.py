@@ -38,6 +38,7 @@ BIN = pathlib.Path(sys.executable).parent
 # Limits for a busy machine: an idle one needs a tenth.
 START_S = 540.0
 DEADLINE_S = 180.0
+METRICS = 9180  # the port of the agent's metrics; the second host's has the next one
 HUGE_PAGES_MB = 320  # DPDK's 128, a guest's 128 and a margin
 
 _CLONE_NEWNET = 0x40000000
@@ -184,10 +185,12 @@ class Cloud:
     """A running cloud; `start` it once, `close` ends it and leaves nothing.
 
     `dedicated` and `shared` are the CPUs Nova may use; Open vSwitch's PMD threads go onto the
-    shared one when `pmd` asks for them. `no_dpdk` tells why there is no DPDK.
+    shared one when `pmd` asks for them. `no_dpdk` tells why there is no DPDK. `scenario`: a file of
+    `conf`, the emulated machine beneath the first host's agent.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, scenario: str = "scenario.yaml") -> None:
+        self._scenario = scenario
         self._stack = contextlib.ExitStack()
         self.shared, self.dedicated = sorted(os.sched_getaffinity(0))[:2]
         self.no_dpdk = ovs_daemons.why_no_dpdk()
@@ -218,19 +221,30 @@ class Cloud:
             # What nova-compute imports and a controller does not need.
             "PYTHON": str(with_plugin(venv, "libvirt-python")),
             "LIBVIRT_URI": self.uri,
+            "SOCKETS": str(self.folder / "at"),
+            "ADDRESS": "127.0.0.1",
+            "METRICS": str(METRICS),
+            "SCENARIO": self._scenario,
             "AUTH_URL": AUTH_URL,
             "PASSWORD": PASSWORD,
             "HUGE": "" if self.no_dpdk else f"{self.folder}/huge",
             "HUGE_MOUNTS": "" if self.no_dpdk else f'"{self.folder}/huge"',  # libvirt's list
         }
         self.values = values | {"DEDICATED": str(self.dedicated), "SHARED": str(self.shared)}
+        self.name_socket(values["ADDRESS"], self.folder)
         configure(self.folder, self.values)
         shutil.copy(venv / "etc/nova/api-paste.ini", self.folder / "etc")
-        self.script = Script("up.sh", self.folder, self.values, "--net")
+        self.script = Script("up.sh", self.folder, self.values, "--net", "--uts")
         self._stack.callback(self.script.end)
         self.script.wait()
         self._stack.enter_context(self._network())
         self.api.log_in()
+
+    def name_socket(self, address: str, folder: pathlib.Path) -> None:
+        """Let hosts find the libvirt of a host by its address, to migrate guests to it."""
+        names = self.folder / "at"
+        names.mkdir(exist_ok=True)
+        (names / address).symlink_to(folder / "lv/run/libvirt-sock")
 
     def close(self) -> None:
         """End everything."""

@@ -82,7 +82,7 @@ class HostTests(GuestCase):
         used = {}
         for one in found:
             usages = self.cloud.api.placement(f"/resource_providers/{one['uuid']}/usages")
-            used[THERE if one["name"] == "second" else HERE] = usages["usages"].get(WAYS, 0)
+            used[one["name"]] = usages["usages"].get(WAYS, 0)
         return used
 
     def spooled(self, uuid: str) -> set[str]:

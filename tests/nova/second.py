@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A second compute host of the cloud, with an agent of its own; it may lose its power.
 
-Real: nova-compute, libvirt, QEMU. The folder of instances is the first host's, as on NFS. Of
+Real: nova-compute, libvirt, QEMU. The folder of instances is the first host's, as on NFS, or
+one of its own: libvirt refuses to migrate disks that are shared on a file system which is not. Of
 /sys/devices/system/cpu nova-compute sees a copy: what Nova does to CPUs with
 ``cpu_power_management`` is seen there, and the machine keeps its CPUs.
 """
@@ -15,7 +16,7 @@ import shutil
 import libvirt
 
 from tests.nova.case import FIRST_ITERATION_S, Picture, recorded
-from tests.nova.cloud import Cloud, CloudError, Script, agent, configure, iat_nova, until
+from tests.nova.cloud import METRICS, Cloud, CloudError, Script, agent, configure, iat_nova, until
 
 NAME = "compute2"
 
@@ -23,7 +24,9 @@ NAME = "compute2"
 class SecondHost:
     """`start` it, `cut` its power, `start` it again; `leave` takes it out of the cloud."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(
+        self, cloud: Cloud, scenario: str = "scenario.yaml", *, share_disks: bool = True
+    ) -> None:
         self._cloud = cloud
         self.folder = cloud.folder / "second"
         self.state = self.folder / "iat"
@@ -31,11 +34,14 @@ class SecondHost:
         self._cpus = self.folder / "cpu"
         self._values = cloud.values | {
             "DIR": str(self.folder), "HOST": NAME, "LIBVIRT_URI": uri, "HUGE_MOUNTS": "",
-            "CPUS": str(self._cpus),
+            "CPUS": str(self._cpus), "SCENARIO": scenario,
+            "ADDRESS": "127.0.0.2", "METRICS": str(METRICS + 1),
+            "OWN_INSTANCES": "" if share_disks else f"{self.folder}/instances",
         }  # fmt: skip
         (self.folder / "log").mkdir(parents=True)
         # What libvirt finds out of QEMU takes it 8 s.
         shutil.copytree(cloud.folder / "lv/cache", self.folder / "lv/cache")
+        cloud.name_socket("127.0.0.2", self.folder)
         self._make_cpus()
         self._told = 0
         self._stack = contextlib.ExitStack()
@@ -107,7 +113,7 @@ class SecondHost:
     def _in_placement(self) -> bool:
         """Tell whether the host's offer, which Nova writes last, is in Placement."""
         api = self._cloud.api
-        found = api.placement("/resource_providers?name=second")["resource_providers"]
+        found = api.placement(f"/resource_providers?name={NAME}")["resource_providers"]
         return bool(found) and bool(
             api.placement(f"/resource_providers/{found[0]['uuid']}/traits")["traits"]
         )

@@ -5,7 +5,7 @@
 # it as process 1 of private network, process and mount namespaces, so that no
 # port, interface or process of the machine's own is met, and all end with it.
 #
-# DIR: a folder whose etc/ holds the configuration. NOVA: the environment with
+# DIR: a folder whose etc/ holds the configuration. HOST: the host's name. NOVA: the environment with
 # Nova. PYTHON: the one on top of it with iat-nova. HUGE: where huge pages are
 # to be mounted, for DPDK and guests; empty: there are none. AUTH_URL and
 # PASSWORD: Keystone's address and its administrator's password.
@@ -23,6 +23,7 @@ CONF="--config-file etc/nova.conf"
 source "$HERE/services.sh"
 
 function prepare_namespaces {
+    hostname "$HOST" # Watcher finds hosts by this name and by nova-compute's, as if they were one
     # /sys shows the interfaces of the namespace it was mounted in.
     mount -t sysfs sysfs /sys
     if [[ -n "$HUGE" ]]; then
