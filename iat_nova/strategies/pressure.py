@@ -34,12 +34,21 @@ from iat_nova.model import (
     Priority,
     Rates,
     Sample,
+    Tenant,
     WayMask,
 )
 from iat_nova.strategies.layout.open_ways import open_ways
-from iat_nova.strategies.readings import MOST_STALLED, STREAMS, another, awake, stalled
+from iat_nova.strategies.readings import (
+    MISS_CYCLES,
+    MOST_STALLED,
+    STREAMS,
+    another,
+    awake,
+    stalled,
+)
 
 MISS_CYCLES_MOST = 200.0  # cycles of an access to memory that overlaps with no other
+NOTICED = 0.006  # least share of stalled cycles that counts, as to the default strategy
 LEARNT = 8  # samples in a mean; a single sample's best is chance
 SHOWN_DIGITS = 3  # of a recorded loss
 
@@ -174,12 +183,12 @@ def newcomers(
 
     A newcomer gets the mask that most tenants of its priority have, or else all ways that no tenant
     has alone. Each way counts as one over the number that fill it, the newcomer included: tenants
-    that are awake, and devices in DDIO's ways. Empty without rates.
+    that compete for the LLC, and devices in DDIO's ways. Empty without rates.
     """
     if not sample.tenants:
         return {}
-    busy = [one.id for one in inventory.tenants if awake(one, sample) is not None]
-    fillers = [masks[one] for one in busy if one in masks]
+    competing = [one.id for one in inventory.tenants if _competes(one, sample)]
+    fillers = [masks[one] for one in competing if one in masks]
     if sample.inbound_lines_per_s and DDIO in masks:
         fillers.append(masks[DDIO])
     found = {}
@@ -239,6 +248,14 @@ def _further(known: Best | None, rates: Rates) -> Best:
     if samples == LEARNT and (best is None or work[2] > best[2]):
         best = work
     return Best(work, samples, best)
+
+
+def _competes(tenant: Tenant, sample: Sample) -> bool:
+    """Return whether a tenant would notice if all of its references to the LLC missed."""
+    rates = awake(tenant, sample)
+    if rates is None:
+        return False
+    return rates.references_per_s * MISS_CYCLES >= NOTICED * rates.cycles_per_s
 
 
 def _occupancy(rates: Rates | None) -> int | None:

@@ -211,9 +211,9 @@ class _Search:
                 break
             chosen.append(step)
             taken[step.destination.name] = self._after(step.destination, step.guest, taken)
-        chosen = self._needed(site, short, chosen)
+        tried, chosen = bool(chosen), self._needed(site, short, chosen)
         if not chosen:
-            return (), code or "not-enough"
+            return (), code if code and not (tried and code == "no-candidate") else "not-enough"
         moves = tuple(self._moves(site, short, chosen))
         if sum(one.gain_cpu_s - one.cost_cpu_s for one in moves) <= 0:
             return (), "cost"

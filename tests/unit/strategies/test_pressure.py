@@ -176,6 +176,14 @@ class NewcomerTest(unittest.TestCase):
         self.assertEqual({"PC": 3.67, "BE": 3.67}, self.ways(DB, BATCH))
         self.assertEqual({"PC": 5.5, "BE": 5.5}, self.ways(DB, BATCH, asleep=("batch",)))
 
+    def test_who_lives_in_l2_does_not_compete(self) -> None:
+        """A tenant with hardly a reference to the LLC leaves its ways; who hits there does not."""
+        measured = {"db": rates(0.0, references=1e5), "batch": rates(0.0, references=1e6)}
+        inventory, found = host(DB), host(DB, BATCH)
+        alone = pressure.newcomers(inventory, sample(measured), everywhere(inventory))
+        beside = pressure.newcomers(found, sample(measured), everywhere(found))
+        self.assertEqual((11.0, 5.5), (alone[Priority.PC], beside[Priority.PC]))
+
     def test_a_newcomer_gets_what_its_like_has(self) -> None:
         """A best-effort newcomer goes where best effort is confined; devices fill DDIO's ways."""
         masks = {"db": WayMask(0x1FF), "batch": WayMask(0x600), DDIO: WayMask(0x600)}

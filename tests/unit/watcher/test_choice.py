@@ -110,8 +110,8 @@ class ChoiceTest(unittest.TestCase):
         few = dataclasses.replace(LIMITS, most_moves=1)
         hosts = host("c1", *alone.guests, small), host("c2", finds=0.5)
         self.assertEqual([("db1", "c1", "c2")], self.moves(*hosts, limits=few))
-        fixed = host("c1", db("db1", fixed=Fixed.RESOURCES), db("db2", loss=0.05))
-        self.assertEqual("no-candidate", self.code(fixed, host("c2", finds=0.5)))
+        fixed = host("c1", db("db1", fixed=Fixed.RESOURCES), db("db2", fills=0.1, loss=0.05))
+        self.assertEqual("not-enough", self.code(fixed, host("c2", finds=0.5)))
 
     def test_who_stays(self) -> None:
         for fixed in Fixed:
