@@ -385,10 +385,10 @@ def _stalled(seen: Reading, share: float) -> float:
     Stalls fall exponentially with the share, as the agents have it, through what is known: those
     now, and those left with the whole LLC. Without a known loss they fall with the square root.
     """
-    if share <= 0:
-        return 1.0
     if seen.stalled <= 0 or seen.fills <= 0 or seen.fills >= 1:
         return min(1.0, seen.stalled)
+    if share <= 0:
+        return 1.0
     if seen.loss is None:
         return min(1.0, seen.stalled * math.sqrt(seen.fills / share))
     left = max(LEAST_LEFT, 1.0 - seen.loss / seen.stalled)

@@ -314,6 +314,8 @@ class _AsFound:
 
     def __init__(self, strategy: Strategy, scenario: Scenario) -> None:
         self.step = strategy.step
+        if (ask := getattr(strategy, "outlook", None)) is not None:
+            self.outlook = ask
         self._strategy = strategy
         self._masks = {
             cpu: scenario.masks[workload.name]

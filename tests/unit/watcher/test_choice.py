@@ -146,6 +146,8 @@ class ChoiceTest(unittest.TestCase):
         }.items():
             with self.subTest(why=why):
                 self.assertEqual("no-destination", self.code(crowded, there))
+        quiet = host("c2", db("other", stalled=0.0, fills=0.0, loss=0.0), finds=1.0)
+        self.assertEqual([("batch", "c1", "c2")], self.moves(crowded, quiet))
         calm = host("c2", db("other", stalled=0.02, loss=0.01))
         self.assertEqual([("batch", "c1", "c2")], self.moves(crowded, calm))
 
