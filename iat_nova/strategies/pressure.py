@@ -13,7 +13,8 @@ it were alone on the host. No counter shows the tenant alone, so a loss is three
   Of all distributions of reuse distances with one measured point, the exponential one assumes least
   (it has the largest entropy). The rule says nothing about a tenant that hardly reuses lines, which
   may be a stream or a victim, nor about a tenant with I/O, which misses inbound data also when
-  alone: then `likely` is None. A working set that just does not fit loses more, a program with a
+  alone: then `likely` is None. The same holds if `MISS_CYCLES` for each miss would take all cycles:
+  so many misses overlap that the cost of one is not known. A working set that just does not fit loses more, a program with a
   part that fits no cache loses less.
 * `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
 
@@ -222,7 +223,7 @@ def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
     stall, most = stalled(rates), stalled(rates, MISS_CYCLES_MOST)
     least = min(least, most)
     likely = None
-    if fill is not None and rates.miss_ratio <= STREAMS:
+    if fill is not None and rates.miss_ratio <= STREAMS and stall < MOST_STALLED:
         times = 1.0 / fill.share - 1.0 if fill.share else math.inf
         left = math.pow(rates.miss_ratio, times)  # of the misses, alone
         likely = max(least, stall * (1.0 - left))
