@@ -14,8 +14,8 @@ it were alone on the host. No counter shows the tenant alone, so a loss is three
   (it has the largest entropy). The rule says nothing about a tenant that hardly reuses lines, which
   may be a stream or a victim, nor about a tenant with I/O, which misses inbound data also when
   alone: then `likely` is None. The same holds if `MISS_CYCLES` for each miss would take all cycles:
-  so many misses overlap that the cost of one is not known. A working set that just does not fit loses more, a program with a
-  part that fits no cache loses less.
+  so many misses overlap that the cost of one is not known. A working set that just does not fit
+  loses more, a program with a part that fits no cache loses less.
 * `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
 
 The share of the LLC that a tenant fills is its occupancy where that is monitored. Elsewhere the
