@@ -36,8 +36,9 @@ _GUESTS = (TenantKind.GUEST, TenantKind.POOL)
 class Prospect:
     """Speedup of one or several guests by enforcing, relative to the present: 0.1 is 10 %.
 
-    `known`: number of guests with a likely speedup, of `guests`. `likely` is the mean of these
-    guests alone, None without any.
+    `known`: number of guests with a likely speedup, of `guests`. In the mean of `likely` all other
+    guests count with their least speedup, so that it lies between `least` and `most`; it is None if
+    no guest has a likely speedup.
     """
 
     least: float
@@ -72,12 +73,13 @@ def together(found: Collection[Prospect]) -> Prospect | None:
     """Return the prospect of several guests: geometric means of speedups; None without guests."""
     if not found:
         return None
-    known = [one.likely for one in found if one.likely is not None]
+    known = sum(one.known for one in found)
+    likely = [one.least if one.likely is None else one.likely for one in found]
     return Prospect(
         _mean([one.least for one in found]),
-        _mean(known) if known else None,
+        _mean(likely) if known else None,
         _mean([one.most for one in found]),
-        sum(one.known for one in found),
+        known,
         sum(one.guests for one in found),
     )
 

@@ -69,10 +69,11 @@ class ProspectTest(unittest.TestCase):
         self.assertLess(gains[0], gains[-1])
 
     def test_together(self) -> None:
-        """Means are geometric; guests without an estimate do not count in the likely one."""
+        """Means are geometric; in the likely one a guest without an estimate counts its least."""
         one, two = Prospect(0.0, 0.21, 0.44, 1, 1), Prospect(0.1, None, 1.0, 0, 1)
         found = prospect.together([one, two])
-        self.assertAlmostEqual(0.21, found.likely)
+        self.assertAlmostEqual(math.sqrt(1.21 * 1.1) - 1, found.likely)
+        self.assertTrue(found.least <= found.likely <= found.most)
         self.assertAlmostEqual(math.sqrt(1.44 * 2.0) - 1, found.most)
         self.assertEqual((1, 2), (found.known, found.guests))
         self.assertIsNone(prospect.together([two]).likely)
