@@ -282,7 +282,7 @@ class Agent:
     def _step(
         self, inventory: DomainInventory, sample: Sample
     ) -> tuple[Any, Decision, Outlook] | None:
-        """Return the state before the decision, the decision, and whether moves are left.
+        """Return the state before the decision, the decision, and the outlook (`Outlook`).
 
         None after a failure.
 

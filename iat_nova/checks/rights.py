@@ -72,7 +72,7 @@ class NotPossible(Exception):
 
 
 def service(run: Callable[..., Any] = subprocess.run) -> Service:
-    """Return the account of the installed unit, with drop-ins; without a unit, as shipped."""
+    """Return user and capabilities of the installed unit, with drop-ins, or else of the shipped."""
     for unit in UNITS:
         command = ["systemctl", "show", "-p", "LoadState,User,AmbientCapabilities", unit]
         try:

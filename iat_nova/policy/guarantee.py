@@ -43,7 +43,7 @@ class Guarantee:
 
     @property
     def left(self) -> int:
-        """The number of ways that can be guaranteed."""
+        """The number of ways that all guarantees together may take."""
         taken = self.reserved + self.ddio + self.stack + self.pool + self.host
         return max(0, self.ways - taken)
 

@@ -437,7 +437,7 @@ def outlooks(seen: Observed) -> Iterator[Sample]:
 
 
 def worth(seen: Observed) -> Iterator[Sample]:
-    """Yield the bounds of what enforcing could give critical guests, while nothing is written."""
+    """Yield the estimated gain by enforcing of each cache domain; nothing while enforcing."""
     for number in sorted(seen.inventories.keys() & seen.latest.keys()):
         found = pressures.worth(seen.inventories[number], seen.latest[number])
         for bound in ("least", "likely", "most") if found is not None else ():

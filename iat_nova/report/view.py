@@ -144,7 +144,7 @@ class HostView:
 
     @property
     def recorded(self) -> bool:
-        """Whether the shown status is the running agent's, not an earlier one's on a full disk."""
+        """Whether the running agent wrote the stored status; on a full disk it cannot."""
         return self.running and self.now is not None and self.now.status.pid == self.agent.pid
 
 

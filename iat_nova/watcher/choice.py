@@ -130,7 +130,7 @@ class _Site:
         return self.host.domains[self.number]
 
     def short(self, limits: Limits) -> list[str]:
-        """Return the guests that lose more than the threshold."""
+        """Return the critical guests that lose a larger share of cycles than the threshold."""
         return [one for one, (_, seen) in self.critical.items() if _over(seen.loss, limits)]
 
     def excess(self, limits: Limits) -> float:

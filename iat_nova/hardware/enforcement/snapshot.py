@@ -218,7 +218,7 @@ class Snapshot:
 
     @property
     def unfinished(self) -> bool:
-        """Whether `finish` has settings to restore; False on a host of another writer."""
+        """Whether `finish` has settings to restore; False while another process is the writer."""
         return bool(self._left) and self._taken is None
 
     def finish(self) -> Restored:

@@ -84,7 +84,7 @@ SENTENCES: Mapping[str, str] = {
     "shadow-failed": "cache domain {domain}: the shadow strategy failed: {error}",
     "shadow-decides-again": "cache domain {domain}: the shadow strategy decides again",
     "classified-again": "the policy is applied again",
-    "last-good-kept": "{what} cannot be read ({error}); what was known last stays",
+    "last-good-kept": "{what} cannot be read ({error}); the agent keeps the last known values",
     "history-unwritable": "{error:also}",
     "history-writable": "the history is recorded again",
     "heartbeat-unwritable": "{error:also}",

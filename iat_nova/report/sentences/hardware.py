@@ -272,7 +272,8 @@ _SNAPSHOT: Mapping[str, str] = {
     "{path}: {error:also}",
     "handed-over-just-now": "handed over just now, and may be adopted yet",
     "hand-over-of-nothing": "the agent has written nothing",
-    "hand-over-of-others": "{parts:list} cannot be handed over, only resctrl can",
+    "hand-over-of-others": "{parts:list} cannot be handed over; only resctrl "
+    "groups and DDIO's ways can",
     "hand-over-not-adopted": "the hand-over of the last agent is not adopted: {error:also}",
     "hand-over-unusable": "{path}: this agent cannot adopt the hand-over; the file is removed",
     "restored-for-earlier-agent": "an earlier agent had not restored the host; restored now: "

@@ -127,7 +127,8 @@ SENTENCES: Mapping[str, str] = {
     "by-extra-spec": "extra spec",
     "by-flavors": "the policy's flavors",
     "io-no-device": "no VF, PF, macvtap, vDPA or vhost-user",
-    "io-not-counted": "{kinds:list}, not all counted: the attachment decides",
+    "io-not-counted": "counted as I/O because of its attachments ({kinds:list}); "
+    "not all have packet counts",
     "io-at-or-above": "{packets_per_s:.0f} packets/s, at or above {threshold_per_s:.0f}",
     "io-below": "{packets_per_s:.0f} packets/s, below {threshold_per_s:.0f}",
     "pool-reason": "guests whose vCPUs float; priority by pool.priority: {priority}",

@@ -34,7 +34,7 @@ class Shown:
 
 
 def shown(state: State, now: Now, numbers: Parameters) -> Shown:
-    """Judge the present trial with a further sample."""
+    """Return what the present trial has shown, with a further sample."""
     assert state.trial is not None
     tenants, plan = now.inventory.tenants, state.trial.plan
     switched = _switched(state, now.inventory)

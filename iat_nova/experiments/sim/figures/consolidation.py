@@ -68,7 +68,7 @@ def placed(point: Point) -> dict[str, Any]:
 
 
 def served(point: Point) -> dict[str, Any]:
-    """Return the same for figures that judge Redis: a solo run has Redis without a neighbour."""
+    """As `placed`, for figures that measure Redis: a solo run has Redis alone."""
     found = placed(point)
     alone = not found["best_effort"]
     if alone:
