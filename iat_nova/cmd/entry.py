@@ -8,6 +8,7 @@ the standard library.
 from __future__ import annotations
 
 import importlib
+import shutil
 import sys
 
 EXIT_FAILURE = 1
@@ -60,7 +61,7 @@ def unloadable(error: ImportError) -> str:
         return f"the Python module {module or '?'} cannot be loaded: {error}"
     debian, pypi = PACKAGES.get(module, (None, None))
     if sys.prefix == sys.base_prefix:  # the distribution's Python
-        command = f"apt-get install {debian}" if debian else None
+        command = f"apt-get install {debian}" if debian and shutil.which("apt-get") else None
     else:
         command = f"{sys.executable} -m pip install {pypi}" if pypi else None
     missing = error.name if command is None else module

@@ -60,7 +60,8 @@ examples:
             for domain in seen.domains
             for values in _tenants(domain, apart=apart)
         ]
-        if table and parsed_args.long and not parsed_args.columns:
+        of_a_table = parsed_args.columns or parsed_args.sort_columns or parsed_args.max_width
+        if table and parsed_args.long and not of_a_table:
             self._instead = tuple(_blocks(columns, rows, shutil.get_terminal_size().columns))
         return columns, rows
 

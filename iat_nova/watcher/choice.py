@@ -392,7 +392,8 @@ def _stalled(seen: Reading, share: float) -> float:
     if seen.loss is None:
         return min(1.0, seen.stalled * math.sqrt(seen.fills / share))
     left = max(LEAST_LEFT, 1.0 - seen.loss / seen.stalled)
-    return min(1.0, seen.stalled * math.pow(left, (share - seen.fills) / (1.0 - seen.fills)))
+    exponent = math.log(left) * (share - seen.fills) / (1.0 - seen.fills)
+    return seen.stalled * math.exp(min(exponent, -math.log(min(1.0, seen.stalled))))
 
 
 def _over(loss: float | None, limits: Limits) -> bool:

@@ -91,22 +91,16 @@ class _Seen:
 
     @classmethod
     def of(cls, sample: Sample, readers: Collection[str]) -> _Seen | None:
-        """Return the DDIO figures of a sample, or None without the counts."""
+        """Return the DDIO figures of a sample; None without the counts, or without any traffic."""
         traffic, misses = sample.inbound_lines_per_s, sample.ddio_misses_per_s
         known = [sample.tenants[one].misses_per_s for one in readers if one in sample.tenants]
         read = math.fsum(known) if len(known) == len(readers) > 0 else None
         if misses is None:
             misses, read = read, None
-        if traffic is None or misses is None:
+        if not traffic or misses is None:
             return None
-        share = misses / traffic if traffic else 0.0
-        return cls(
-            sample.taken_at_s,
-            traffic,
-            misses,
-            share,
-            read / traffic if read is not None and traffic else None,
-        )
+        shares = misses / traffic, None if read is None else read / traffic
+        return cls(sample.taken_at_s, traffic, misses, *shares)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -148,6 +148,10 @@ class TestTenants(CliCase):
         self.assertNotIn("\x1b", out)
         self.assertEqual("", err)
         self.assertIn("\n  warnings ", self.run_it("tenants", "--long")[1])
+        names = self.run_it("tenants", "--long", "--sort-column", "name", "--max-width", "400")[1]
+        found = [line.split("|")[1].strip() for line in names.splitlines() if line.startswith("|")]
+        found = [name for name in found[1:] if name]  # a cell may have several lines
+        self.assertEqual(["be1", "pc1", "vswitch"], found)
         self.assertEqual(7, self.run_it("tenants", "-c", "devices")[1].count("\n"))
         self.assertIn("x" * 90, self.run_it("tenants", "-f", "csv")[1])
 

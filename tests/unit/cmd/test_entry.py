@@ -90,13 +90,17 @@ class Words(unittest.TestCase):
         )
 
     def test_python_of_the_distribution(self):
-        """There apt-get installs; pip refuses to."""
+        """There apt-get installs, where the distribution has it; pip refuses to."""
         error = ModuleNotFoundError("No module named 'libvirt'", name="libvirt")
-        with mock.patch.object(sys, "prefix", sys.base_prefix):
-            self.assertEqual(
-                "the Python module libvirt is missing: apt-get install python3-libvirt",
-                entry.unloadable(error),
-            )
+        self.enterContext(mock.patch.object(sys, "prefix", sys.base_prefix))
+        for found, remedy in (
+            ("/usr/bin/apt-get", "apt-get install python3-libvirt"),
+            (None, "install the package that has it"),
+        ):
+            with mock.patch("shutil.which", return_value=found):
+                self.assertEqual(
+                    f"the Python module libvirt is missing: {remedy}", entry.unloadable(error)
+                )
 
     def test_a_module_that_does_not_load(self):
         """The library that its extension needs is named: to install the module would not help."""

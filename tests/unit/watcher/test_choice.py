@@ -61,6 +61,12 @@ class ChoiceTest(unittest.TestCase):
             chosen = self.choose(host("c1", db(loss=loss), batch()), host("c2"))
             self.assertEqual(((), (), 0), (chosen.moves, chosen.left, chosen.short_before))
 
+    def test_a_guest_that_fills_nearly_the_whole_cache(self) -> None:
+        """With a smaller share it is stalled all the time, and loses more than it may."""
+        full = db("full", stalled=0.3, fills=0.999, loss=0.29)
+        crowded, other = host("c1", db(), batch()), host("c2", full, finds=0.5)
+        self.assertEqual([], self.moves(crowded, other))
+
     def test_the_fewest(self) -> None:
         """One large polluter goes rather than two small ones; no more than are needed."""
         guests = [db(), batch("a", 0.1), batch("b", 0.1), batch("big", 0.45)]

@@ -96,6 +96,17 @@ GUEST = tenant("web", 4, id="u/1", priority=Priority.PC, io=True)
 BURST_S, PAUSE_S = 30, 30
 
 
+class NoTraffic(unittest.TestCase):
+    """Where DDIO's hits are not counted readers miss without any traffic of devices, too."""
+
+    def test_ways_taken_while_nothing_is_written(self) -> None:
+        rates = Rates(1e9, 2e9, 1e7, 5e6)
+        check = DdioCheck(1e6)
+        for at_s, ways, written in ((1.0, 5, 0.0), (2.0, 2, 0.0), (3.0, 2, 1e6), (4.0, 2, 0.0)):
+            sample = Sample(0, at_s, 1.0, {"a": rates}, ddio_writes_per_s=written)
+            self.assertIsNone(check.look(sample, WayMask.span(11 - ways, ways), {"a"}))
+
+
 class ClosedLoop(unittest.TestCase):
     """The real controller on a socket whose DDIO does not follow its register, and on others."""
 
