@@ -12,7 +12,7 @@ from iat_nova.hardware.ddio.iordt_classes import GROUP
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.backends import Preferences, choose
 from iat_nova.hardware.host.probe import Host, Level
-from iat_nova.model import WayMask, message
+from iat_nova.model import PortGroup, WayMask, message
 from tests.lab.guest import guarded
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount
 from tests.unit.hardware import contract
@@ -81,6 +81,26 @@ class Contract(contract.DdioContract, unittest.TestCase):
         on = [(socket == last, False) for socket in SOCKETS]
         self.assertEqual(on, [REGISTERS.io_rdt(socket) for socket in SOCKETS])
         self.assertEqual([0x600] * len(SOCKETS), [REGISTERS.ddio_ways(s) for s in SOCKETS])
+        self.assertEqual((GROUP,), ResctrlFs().groups())
+
+    def test_ports(self):
+        """Ports have classes beside that of all devices, and leave them before their groups go."""
+        nic, disk, bridge = "0000:41:00.0", "0000:42:00.0", "0000:81:00.0"
+        last = SOCKETS[-1]
+        groups = (
+            PortGroup((nic,), WayMask(0x0F0)), PortGroup((disk, bridge), WayMask(0x00F)),
+        )  # fmt: skip
+        placed = self.machine.port_ways.place(self.domain.id, groups)
+        self.assertEqual({nic: 0x0F0, disk: 0x00F, bridge: 0x00F}, placed)
+        numbers = [value & 0x7FFF for value in tags()]
+        self.assertEqual([n | on for n, (_, _, on) in zip(numbers, TAGS, strict=True)], tags())
+        masks = [0x0F0, 0x600, 0x00F, 0x00F, 0x00F, 0x00F]
+        self.assertEqual(masks, [REGISTERS.cbm(number, last) for number in numbers])
+        self.assertEqual(3, len(set(numbers)))
+        self.assertEqual(0x600, self.ddio.read(self.domain.id))
+        self.assertEqual((), self.machine.inspect())
+        self.assertEqual({}, self.machine.port_ways.place(self.domain.id, ()))
+        self.assertEqual({numbers[1]}, {value & 0x7FFF for value in tags()})
         self.assertEqual((GROUP,), ResctrlFs().groups())
 
     def test_another_hand(self):
