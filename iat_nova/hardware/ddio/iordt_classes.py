@@ -11,8 +11,9 @@ programs see the group's masks. The order keeps devices in their ways at each st
 3. only then change the mask.
 
 A port with ways of its own has a further group, made in the same order: the group's mask, then the
-tags of the port's channels. Before such a group goes, its channels return to the class of all
-devices.
+tags of the port's channels. Before such a group goes or gets other ports, the channels of its
+former ports return to the class of all devices. Each cache domain uses these groups from the first
+on, with masks of its own.
 
 A restore switches off first, then writes the tags as found; the groups go with all our groups.
 """
@@ -20,6 +21,7 @@ A restore switches off first, then writes the tags as found; the groups go with 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
@@ -47,7 +49,7 @@ from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
 GROUP = f"{PREFIX}devices"
-"""The group whose class all devices have; groups of ports have this name and the first port's id.
+"""The group whose class all devices have; groups of ports have this name and a number.
 
 Removed like our other groups, by the prefix.
 """
@@ -224,24 +226,50 @@ class DeviceClass:
     def place(self, domain: int, groups: tuple[PortGroup, ...]) -> Mapping[str, WayMask]:
         """Give ports ways of their own; see `api.PortWays`.
 
-        A group that goes is removed after all else, because a class made again has another number.
+        A port that changes its group has the class of all devices meanwhile. A group that goes is
+        removed after all else, because a class made again has another number. A group that the
+        kernel does not remove stays ours, without ports, until the next call.
         """
-        found = limits.find(self._domains(), domain)
-        for group in groups:
-            limits.check_mask(found, group.mask, ", ".join(group.ports))
-        wanted = {f"{GROUP}.{group.ports[0]}": group for group in groups}
-        had = self._ports.get(domain, {})
-        if wanted == had:
+        found, there = limits.find(self._domains(), domain), self._fs.groups()
+        had, wanted = self._ports.get(domain, {}), self._named(domain, groups)
+        elsewhere = {name for one in self._ports.keys() - {domain} for name in self._ports[one]}
+        tenants = [one for one in there if one.startswith(PREFIX) and not one.startswith(GROUP)]
+        limits.check_ports(found, groups, len(tenants) + len(elsewhere - wanted.keys()))
+        if wanted == had and all(
+            name in there and self._mask(name, domain) == group.mask
+            for name, group in wanted.items()
+        ):  # the kernel resets the masks of a domain that was offline
             return self.placed(domain)
         with self._fs.locked():
             with undoing() as undo:
-                tags = dict(self._switched_on(found, undo))
-                tags |= self._moved(found, wanted, tags, undo)
-                self._tags, self._ports[domain] = tags, wanted
+                tags = self._moved(found, wanted, self._switched_on(found, undo), undo)
+                self._tags = tags
+                left = {name: PortGroup((), had[name].mask) for name in had.keys() - wanted.keys()}
+                self._ports[domain] = wanted | left
                 self._on.add(domain)
-            for name in had.keys() - wanted.keys():
-                self._fs.remove(name)
+            for name in left:
+                if name in there and name not in elsewhere:
+                    self._fs.remove(name)
+                del self._ports[domain][name]
         return self.placed(domain)
+
+    def _named(self, domain: int, groups: tuple[PortGroup, ...]) -> dict[str, PortGroup]:
+        """Return the groups by name: that of a former group with a common port, else a spare name.
+
+        A name that its ports leave is spare, then names of other domains, where the group has
+        other masks: so a change takes a class more only for a further group.
+        """
+        had, left = self._ports.get(domain, {}), list(groups)
+        named: dict[str, PortGroup] = {}
+        for name, before in had.items():
+            common = [len({*before.ports} & {*group.ports}) for group in left]
+            if any(common):
+                named[name] = left.pop(common.index(max(common)))
+        numbered = (f"{GROUP}.{number}" for number in itertools.count(1))
+        spare = itertools.chain(had, *self._ports.values(), numbered)
+        for group in left:
+            named[next(name for name in spare if name not in named)] = group
+        return named
 
     def assign(self, devices: Path, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
         """Return the domains with their ports (`device_ports.assign`). Raises `HardwareError`."""
@@ -267,11 +295,16 @@ class DeviceClass:
         tags: Mapping[Channel, int],
         undo: list[Step],
     ) -> dict[Channel, int]:
-        """Make groups with their masks and tag their ports' channels; return the changed tags."""
-        registers, there = self._registers(), self._fs.groups()
-        channels = registers.table.port_channels()
-        had = self._ports.get(domain.id, {}).values()
-        numbers = {port: self._number for group in had for port in group.ports}
+        """Take ports out of groups, give groups their masks, and put ports in; return all tags."""
+        there = self._fs.groups()
+        numbers: dict[str, int] = {}
+        leave = [
+            port
+            for name, group in self._ports.get(domain.id, {}).items()
+            for port in group.ports
+            if name not in wanted or port not in wanted[name].ports
+        ]
+        tags = self._tagged(dict.fromkeys(leave, self._number), tags, undo)
         for name, group in wanted.items():
             if name not in there:
                 self._fs.add(name)
@@ -279,21 +312,26 @@ class DeviceClass:
                 self._numbers.pop(name, None)
             if name not in self._numbers:
                 self._numbers[name] = self._class_number(name, domain, group.mask)
-            number = self._numbers[name]
             self._set(name, domain.id, group.mask, undo)
-            numbers |= dict.fromkeys(group.ports, number)
-        changed = {}
+            numbers |= dict.fromkeys(group.ports, self._numbers[name])
+        return self._tagged(numbers, tags, undo)
+
+    def _tagged(
+        self, numbers: Mapping[str, int], tags: Mapping[Channel, int], undo: list[Step]
+    ) -> dict[Channel, int]:
+        """Give ports' channels the classes with these numbers; return all tags."""
+        registers, now = self._registers(), dict(tags)
+        channels = registers.table.port_channels()
         for port, number in numbers.items():
             if port not in channels:
                 raise HardwareError(message("iordt-port-absent", port=port))
             for channel in channels[port]:
-                value = registers.tagged(channel, Tag.CLASS, number)
-                if value != tags[channel]:
-                    before = tags[channel]
+                value, before = registers.tagged(channel, Tag.CLASS, number), now[channel]
+                if value != before:
                     undo.append(lambda c=channel, b=before: registers.write(c, Tag.CLASS, b))  # type: ignore[misc]
                     registers.write(channel, Tag.CLASS, value)
-                    changed[channel] = value
-        return changed
+                    now[channel] = value
+        return now
 
     # --------------------------------------------------------------- watching and ending
 

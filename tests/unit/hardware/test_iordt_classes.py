@@ -336,13 +336,98 @@ class Ports(PortsCase, unittest.TestCase):
     def test_another_hand(self):
         """A mask, a group and a tag that others change are seen."""
         self.place(((NIC0,), 0x0F0))
-        self.tree.write(f"{GROUP}.{NIC0}/schemata", "L3:0=3\n")
+        self.tree.write(f"{GROUP}.1/schemata", "L3:0=3\n")
         self.assertEqual({NIC0: 0x3}, self.ddio.placed(0))
-        self.tree.rmdir(f"{GROUP}.{NIC0}")
+        self.tree.rmdir(f"{GROUP}.1")
         self.assertEqual({}, self.ddio.placed(0))
         self.memory.values[BASE + 0x100] = 1
         told = (message("iordt-tags-changed", channels=("0.0.0",)),)
         self.assertEqual(told, self.ddio.inspect())
+
+    def test_a_domain_that_was_off_line(self):
+        """The kernel gave its groups all ways: the same ways are written again."""
+        for cpus in ((0, 1), (0,)):
+            ports = ((NIC0,), 0x0F0), ((DISK,), 0x00F)
+            placed = self.place(*ports)
+            for cpu in cpus:
+                self.tree.unplug(cpu)
+            for cpu in cpus:
+                self.tree.plug(cpu)
+            reset = len(cpus) == 2
+            self.assertEqual(not reset, placed == self.ddio.placed(0))
+            self.assertEqual({NIC0: 0x0F0, DISK: 0x00F}, self.place(*ports))
+
+    def test_at_the_limit_of_classes(self):
+        """Other ports take over the classes of those that leave, and fill no ways but their own."""
+        self.place(((NIC0, DISK), 0x0F0), ((SHARED,), 0x00F))
+        self.tree.closids = 4
+        own = {NIC0: {0x0F0}, DISK: {0x0F0}, SHARED: {0x00F}, NIC1: set()}
+        first = {NIC0: "0.0.0", NIC1: "0.0.1", DISK: "0.2.0", SHARED: "1.0.1"}
+        put = self.tree._put
+
+        def look():
+            tags, masks = self.classes(), self.masks()
+            for port, channel in first.items():
+                self.assertIn(masks[tags[channel]], {0x600} | own[port])
+
+        def seen(name, text):
+            put(name, text)
+            if name.endswith("schemata"):
+                look()
+
+        self.tree._put, self.memory.before_write = seen, look
+        for groups in (
+            (((DISK,), 0x0F0), ((SHARED,), 0x00F)),
+            (((NIC1,), 0x030), ((NIC0,), 0x0C0)),
+            (((NIC1, NIC0), 0x003),),
+            (((SHARED,), 0x030), ((NIC0,), 0x100)),
+        ):
+            for ports, mask in groups:
+                for port in ports:
+                    own[port].add(mask)
+            placed = self.place(*groups)
+            self.assertEqual({port: mask for ports, mask in groups for port in ports}, placed)
+            self.assertEqual(1 + len(groups), len(self.tree.groups()))
+            own = {port: {placed[port]} if port in placed else set() for port in own}
+
+    def test_two_domains(self):
+        """Ports of another domain have the same classes, with masks of that domain."""
+        self.place(((NIC0,), 0x0F0), ((DISK,), 0x00F))
+        self.assertEqual({SHARED: 0x030}, self.place(((SHARED,), 0x030), domain=1))
+        self.assertEqual((GROUP, f"{GROUP}.1", f"{GROUP}.2"), self.tree.groups())
+        self.assertEqual({0: 0x0F0, 1: 0x030}, self.tree.masks(f"{GROUP}.1", "L3"))
+        self.place()
+        self.assertEqual((GROUP, f"{GROUP}.1"), self.tree.groups())
+        self.assertEqual({SHARED: 0x030}, self.ddio.placed(1))
+        self.assertEqual((1, 2), tuple(map(self.classes().get, ("0.0.0", "1.0.1"))))
+        self.place(domain=1)
+        self.assertEqual((GROUP,), self.tree.groups())
+
+    def test_too_many_classes(self):
+        """Told before anything is written."""
+        for number in range(1, 7):
+            self.tree.mkdir(f"iat-nova.{number}")
+        with self.assertRaises(HardwareError) as caught:
+            self.place(((NIC0,), 0x0F0), ((DISK,), 0x00F))
+        self.assertIn("classes-too-many", codes(caught.exception.message))
+        self.assertEqual(([], 6), (self.memory.writes, len(self.tree.groups())))
+
+    def test_a_group_that_is_not_removed(self):
+        """It stays ours, without ports, until it is removed or has ports again."""
+        rmdir = self.tree.rmdir
+
+        def refused(name):
+            raise OSError(16, "Device or resource busy")
+
+        for groups, left in ((), 1), ((((DISK,), 0x00F),), 2):
+            self.place(((NIC0,), 0x0F0))
+            self.tree.rmdir = refused
+            with self.assertRaises(HardwareError):
+                self.place()
+            self.assertEqual({}, self.ddio.placed(0))
+            self.tree.rmdir = rmdir
+            self.place(*groups)
+            self.assertEqual(left, len(self.tree.groups()))
 
     def test_restored(self):
         """Tags and switches as found; then ports begin anew."""
@@ -373,7 +458,7 @@ class PortsWithoutDebug(PortsCase, unittest.TestCase):
 
         self.tree.write = write
         self.place(((NIC0,), 0x0F0), ((DISK,), 0x0F0))
-        self.assertEqual({f"{GROUP}.{DISK}/schemata"}, set(seen))
+        self.assertEqual({f"{GROUP}.2/schemata"}, set(seen))
         self.assertEqual((2, 3, 1), tuple(map(self.classes().get, ("0.0.0", "0.2.0", "0.1.0"))))
 
 
