@@ -12,19 +12,29 @@ from iat_nova.strategies.pollute_buffer.state import Failure, Member, State
 
 def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
     """Return the facts of all tenants that decisions depend on."""
-    return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways) for t in inventory.tenants)
+    return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways, t.ports) for t in inventory.tenants)
 
 
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
-    """Return the plan with DDIO on at root ports, and no port aside, without a tenant's device."""
+    """Return the plan with DDIO on at root ports, and no port aside, without a tenant's device.
+
+    Nor is a port aside through which packets of a critical tenant come, or of the stack: the tenant
+    reads them from DDIO's ways.
+    """
     devices = {device for tenant in inventory.tenants for device in tenant.devices}
     used = (one for one in inventory.domain.dca_ports if not devices.isdisjoint(one.devices))
     known = {port.address for port in used}
     writing = {port for tenant in inventory.tenants for port in tenant.ports}
+    packets = {
+        port
+        for tenant in inventory.tenants
+        if tenant.io and tenant.priority is not Priority.BE
+        for port in tenant.ports
+    }
     return dataclasses.replace(
         plan,
         dca_off=tuple(one for one in plan.dca_off if one in known),
-        aside=plan.aside & writing,
+        aside=(plan.aside & writing) - packets,
     )
 
 

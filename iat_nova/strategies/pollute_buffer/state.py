@@ -22,13 +22,17 @@ class Phase(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Member:
-    """The facts of a tenant that decisions depend on; any change counts as a change of tenants."""
+    """The facts of a tenant that decisions depend on; any change counts as a change of tenants.
+
+    `ports`: of `CacheDomain.device_ports`; states of earlier versions lack it.
+    """
 
     id: str
     priority: Priority
     io: bool
     cpus: tuple[int, ...]
     ways: WayRequest
+    ports: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

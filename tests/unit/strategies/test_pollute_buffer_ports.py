@@ -16,11 +16,14 @@ from iat_nova.model import (
     Parameters,
     Priority,
     Sample,
+    Tenant,
     WayMask,
 )
+from iat_nova.store import records
 from iat_nova.strategies.layout.check import check
-from iat_nova.strategies.pollute_buffer import moves, plan, room
+from iat_nova.strategies.pollute_buffer import arrivals, moves, plan, room
 from iat_nova.strategies.pollute_buffer.room import Own
+from iat_nova.strategies.pollute_buffer.state import State
 from tests.unit.strategies.test_pollute_buffer import BE, PC, STREAM, Run, host
 
 NIC, DISK, OTHER = "0000:3b:00.0", "0000:5e:00.0", "0000:5f:00.0"
@@ -146,6 +149,54 @@ class AsideTest(unittest.TestCase):
         inventory = dataclasses.replace(here.inventory, tenants=tenants)
         run.on(FormulaHost(inventory, loads, here.inbound), 2)
         self.assertEqual({DISK}, set(run.aside))
+
+    def test_back_when_packets_of_a_critical_tenant_come_through_it(self) -> None:
+        """A guest starts on the port, or gets a virtual function of it while it runs."""
+        here = server()
+        tenants = here.inventory.tenants
+        guest = dataclasses.replace(tenants[0], id="new", cpus=(7,), ports=())
+        plugged = self.of(here, *tenants, dataclasses.replace(guest, ports=(DISK,)))
+        for before in (here, self.of(here, *tenants, guest)):
+            run = Aside(0.1)
+            run.on(before, 40)
+            with self.subTest(running=before is not here):
+                self.assertEqual({DISK, OTHER}, set(run.aside))
+                run.on(plugged, 1)
+                self.assertEqual({OTHER}, set(run.aside))
+                run.on(plugged, 40)
+                later = [one.layout.port_masks for one in run.decisions[40:]]
+                self.assertNotIn(DISK, set().union(*later))
+
+    def test_stays_aside_when_best_effort_comes_to_it(self) -> None:
+        """Only packets of critical tenants need DDIO's ways."""
+        here, run = server(), Aside(0.1)
+        card, disk, other = here.inventory.tenants
+        run.on(here, 40)
+        second = dataclasses.replace(disk, id="new", cpus=(7,), io=True)
+        run.on(self.of(here, card, disk, other, second), 1)
+        self.assertEqual({DISK, OTHER}, set(run.aside))
+
+    def of(self, here: FormulaHost, *tenants: Tenant) -> FormulaHost:
+        """Return the host with these tenants; a newcomer works as the first does."""
+        known = {t.id: load for t, load in zip(here.inventory.tenants, here.loads, strict=True)}
+        loads = {one.id: known.get(one.id, here.loads[0]) for one in tenants}
+        cpus = tuple(sorted({cpu for one in tenants for cpu in one.cpus}))
+        domain = dataclasses.replace(here.inventory.domain, cpus=cpus)
+        inventory = dataclasses.replace(here.inventory, domain=domain, tenants=tenants)
+        return FormulaHost(inventory, loads, here.inbound)
+
+    def test_a_state_of_an_earlier_version(self) -> None:
+        """Its members have no ports: it is read, and tenants without ports are the same."""
+        here, run = server(), Aside(0.1)
+        run.on(here, 3)
+        plain = records.parse(records.text(records.unstructure(run.state)))
+        for member in plain["members"]:
+            del member["ports"]
+        read = records.structure(plain, State)
+        self.assertEqual({()}, {one.ports for one in read.members})
+        without = tuple(dataclasses.replace(t, ports=()) for t in here.inventory.tenants)
+        inventory = dataclasses.replace(here.inventory, tenants=without)
+        self.assertEqual(read.members, arrivals.members_of(inventory))
 
 
 class PlaceTest(unittest.TestCase):
