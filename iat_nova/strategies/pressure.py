@@ -18,6 +18,9 @@ it were alone on the host. No counter shows the tenant alone, so a loss is three
   loses more, a program with a part that fits no cache loses less.
 * `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
 
+Lines of devices count the same in all ways into which any device writes, DDIO's and those of ports
+with ways of their own, because no counter distinguishes the lines of ports.
+
 The share of the LLC that a tenant fills is its occupancy where that is monitored. Elsewhere the
 share follows from the fills: lines in a way belong to tenants as they fill it. The estimate is too
 low for tenants that hit often.
@@ -130,7 +133,7 @@ def losses(
 ) -> dict[str, CycleLoss]:
     """Return the loss of each tenant that is awake and measured.
 
-    `masks`: by tenant and `DDIO` as on the hardware. `shown`: the result of `shown`.
+    `masks`: by tenant, port and `DDIO` as on the hardware. `shown`: the result of `shown`.
     """
     filled = fills(inventory, sample, masks)
     found = {}
@@ -153,13 +156,12 @@ def fills(
         for tenant in inventory.tenants
         if (rates := awake(tenant, sample)) is not None and masks.get(tenant.id)
     }
-    ddio = masks.get(DDIO)
-    if ddio:
-        missed = sample.ddio_misses_per_s
-        inbound = sample.inbound_lines_per_s if missed is None else missed
-        per_way[DDIO] = (inbound or 0.0) / ddio.count
+    missed = sample.ddio_misses_per_s
+    lines = (sample.inbound_lines_per_s if missed is None else missed) or 0.0
+    inbound = _inbound(inventory, masks)
     totals = [
         math.fsum(rate for one, rate in per_way.items() if masks[one] >> way & 1)
+        + (lines / inbound.count if inbound >> way & 1 else 0.0)
         for way in range(domain.ways)
     ]
     for tenant in inventory.tenants:
@@ -184,14 +186,14 @@ def newcomers(
 
     A newcomer gets the mask that most tenants of its priority have, or else all ways that no tenant
     has alone. Each way counts as one over the number that fill it, the newcomer included: tenants
-    that compete for the LLC, and devices in DDIO's ways. Empty without rates.
+    that compete for the LLC, and devices in the ways into which any writes. Empty without rates.
     """
     if not sample.tenants:
         return {}
     competing = [one.id for one in inventory.tenants if _competes(one, sample)]
     fillers = [masks[one] for one in competing if one in masks]
-    if sample.inbound_lines_per_s and DDIO in masks:
-        fillers.append(masks[DDIO])
+    if sample.inbound_lines_per_s:
+        fillers.append(_inbound(inventory, masks))
     found = {}
     for priority in (Priority.PC, Priority.BE):
         mask = _mask_of_newcomer(inventory, masks, priority)
@@ -200,6 +202,14 @@ def newcomers(
             1.0 / (1 + sum(one >> way & 1 for one in fillers)) for way in ways
         )
     return found
+
+
+def _inbound(inventory: DomainInventory, masks: Mapping[str, WayMask]) -> WayMask:
+    """Return the ways into which any device writes; none if DDIO's are not known."""
+    mask = masks.get(DDIO, WayMask(0))
+    for port in inventory.domain.device_ports if mask else ():
+        mask = WayMask(mask | masks.get(port.id, 0))
+    return mask
 
 
 def _mask_of_newcomer(

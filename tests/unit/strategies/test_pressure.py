@@ -6,6 +6,7 @@ import unittest
 
 from iat_nova.model import (
     DDIO,
+    DevicePort,
     DomainInventory,
     Parameters,
     Priority,
@@ -127,6 +128,21 @@ class LossTest(unittest.TestCase):
         self.assertGreater(fills["batch"].share, 5 / 11)
         self.assertFalse(fills["db"].monitored)
 
+    def test_devices_fill_the_ways_of_ports_aside_as_well(self) -> None:
+        """No counter tells the lines of ports apart: the same in each way that any writes into."""
+        inventory = host(DB, BATCH, device_ports=(DevicePort("disk", ("disk",)),))
+        masks = {"db": WayMask(0x0FF), "batch": WayMask(0x100), DDIO: WayMask(0x600)}
+        measured = sample({"db": rates(1e6), "batch": rates(1e6)}, ddio_misses_per_s=6e6)
+        apart = pressure.fills(inventory, measured, masks)
+        self.assertAlmostEqual(1 / 11, apart["batch"].share)
+        aside = pressure.fills(inventory, measured, {**masks, "disk": WayMask(0x100)})
+        self.assertAlmostEqual(1 / 11 / 3, aside["batch"].share)
+        reaching = {**masks, "db": WayMask(0x6FF), "disk": WayMask(0x100)}
+        self.assertGreater(  # and fewer into DDIO's ways
+            pressure.fills(inventory, measured, reaching)["db"].share,
+            pressure.fills(inventory, measured, {**masks, "db": WayMask(0x6FF)})["db"].share,
+        )
+
 
 class ShownTest(unittest.TestCase):
     """A tenant shows by its own past what it loses."""
@@ -198,6 +214,17 @@ class NewcomerTest(unittest.TestCase):
         inbound = {"ddio_hits_per_s": 1e6, "ddio_misses_per_s": 1e6}
         found = self.ways(DB, BATCH, masks=masks, **inbound)
         self.assertEqual({"PC": 4.5, "BE": 0.67}, found)
+
+    def test_devices_of_ports_aside_fill_their_way(self) -> None:
+        """A newcomer shares it with them, once each way."""
+        inventory = host(DB, BATCH, device_ports=(DevicePort("disk", ("disk",)),))
+        masks = {"db": WayMask(0x0FF), "batch": WayMask(0x700), DDIO: WayMask(0x600)}
+        measured = {one.id: rates(1e6) for one in inventory.tenants}
+        for ports, ways in (({}, 1 / 2 + 2 / 3), ({"disk": WayMask(0x100)}, 3 / 3)):
+            for inbound, expected in ((1e6, ways), (0.0, 3 / 2)):
+                seen = sample(measured, ddio_hits_per_s=inbound, ddio_misses_per_s=0.0)
+                found = pressure.newcomers(inventory, seen, {**masks, **ports})
+                self.assertAlmostEqual(expected, found[Priority.BE])
 
     def test_guaranteed_ways_are_nobody_elses(self) -> None:
         owner = dataclasses.replace(DB, ways=WayRequest(4, 4, 4, promised=4))
