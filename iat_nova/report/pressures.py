@@ -48,7 +48,8 @@ def worth_words(found: Prospect) -> str:
     """Return a prospect as text, with its bounds and the guests that the estimate covers."""
     bounds = f"{found.least:.0%} to {found.most:.0%}"
     if found.likely is None:
-        return f"{bounds}, not known better: its critical guests hardly reuse lines"
+        why = "its critical guests hardly reuse lines, or their misses overlap"
+        return f"{bounds}, not known better: {why}"
     covered = f"estimate for {found.known} of {found.guests} critical guests"
     return f"likely {found.likely:.1%} ({bounds}; {covered})"
 

@@ -229,15 +229,26 @@ def _mask_of_newcomer(
     return free
 
 
+def saved(rates: Rates, growth: float) -> float | None:
+    """Return the share of a tenant's cycles that `growth` times its share of the LLC would save.
+
+    By the rule of `likely`, see the module; None where so many misses overlap that the cost of one
+    is not known. `growth`: 1 or more.
+    """
+    stall = stalled(rates)
+    if stall >= MOST_STALLED:
+        return None
+    left = math.pow(min(1.0, rates.miss_ratio), growth - 1.0)  # of the misses
+    return stall * (1.0 - left)
+
+
 def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
     stall, most = stalled(rates), stalled(rates, MISS_CYCLES_MOST)
     least = min(least, most)
     likely = None
-    if fill is not None and rates.miss_ratio <= STREAMS and stall < MOST_STALLED:
-        times = 1.0 / fill.share - 1.0 if fill.share else math.inf
-        left = math.pow(rates.miss_ratio, times)  # of the misses, alone
-        likely = max(least, stall * (1.0 - left))
-    return CycleLoss(stall, least, likely, most)
+    if fill is not None and rates.miss_ratio <= STREAMS:
+        likely = saved(rates, 1.0 / fill.share if fill.share else math.inf)
+    return CycleLoss(stall, least, None if likely is None else max(least, likely), most)
 
 
 def _further(known: Best | None, rates: Rates) -> Best:

@@ -2,16 +2,18 @@
 """Prospect of enforcing, from counters alone: what critical guests could gain by masks.
 
 The rule: masks give the part of the LLC that best-effort tenants fill, but for one way, to the
-critical tenants and the virtual switch, in proportion to what these fill already. Misses fall with
-the square root of the size (see `pressure`), and so do the cycles that misses stall.
+critical tenants and the virtual switch, in proportion to what these fill already. Misses, and the
+cycles that misses stall, fall exponentially with the size, as for a loss (`pressure.saved`).
 
 Three numbers for each guest, as relative speedups:
 
 * `least`: what the guest has shown itself, see `pressure`: it was faster under the same load. 0 for
   a guest with I/O.
 * `likely`: by the rule. None for a guest that hardly reuses lines, which may be a stream or a
-  victim. With I/O the rule is less certain: misses on inbound data depend on DDIO's ways too, and a
-  guest that polls has idle cycles among its cycles, so that the share of stalled ones is too low.
+  victim, and for one with so many misses that they must overlap. A guest with I/O has a prospect,
+  but no likely loss: alone it would miss inbound data as well, so that the rule is less certain.
+  Such misses depend on DDIO's ways too, and a guest that polls has idle cycles among its cycles,
+  so that the share of stalled ones is too low.
 * `most`: no misses any more, each of which stalled for a whole access to memory.
 
 The rule knows nothing of loads to come, of what a layout costs best-effort guests, and of a virtual
@@ -24,7 +26,7 @@ import dataclasses
 import math
 from collections.abc import Collection, Mapping
 
-from iat_nova.model import DomainInventory, Priority, Sample, TenantKind, WayMask
+from iat_nova.model import DomainInventory, Priority, Rates, Sample, TenantKind, WayMask
 from iat_nova.strategies import pressure
 from iat_nova.strategies.pressure import CycleLoss, Fill
 from iat_nova.strategies.readings import STREAMS
@@ -56,13 +58,13 @@ def prospects(
 ) -> dict[str, Prospect]:
     """Return the prospect of each critical guest that is awake and measured, by tenant id.
 
-    `masks`: by tenant and `DDIO` as on the hardware. `shown`: the result of `pressure.shown`.
+    `masks`: by tenant, port and `DDIO` as on the hardware. `shown`: the result of `pressure.shown`.
     """
     losses = pressure.losses(inventory, sample, masks, shown)
     fills = pressure.fills(inventory, sample, masks)
     growth = _growth(inventory, fills)
     return {
-        tenant.id: _prospect(loss, growth, sample.tenants[tenant.id].miss_ratio, tenant.io)
+        tenant.id: _prospect(loss, growth, sample.tenants[tenant.id], tenant.io)
         for tenant in inventory.tenants
         if tenant.priority is Priority.PC and tenant.kind in _GUESTS
         if (loss := losses.get(tenant.id)) is not None
@@ -97,13 +99,11 @@ def _growth(inventory: DomainInventory, fills: Mapping[str, Fill]) -> float:
     return 1.0 + free / kept if kept else 1.0
 
 
-def _prospect(loss: CycleLoss, growth: float, miss_ratio: float, io: bool) -> Prospect:
-    likely = None
-    if io or miss_ratio <= STREAMS:
-        likely = max(loss.least, loss.stalled * (1.0 - math.sqrt(1.0 / growth)))
+def _prospect(loss: CycleLoss, growth: float, rates: Rates, io: bool) -> Prospect:
+    likely = pressure.saved(rates, growth) if io or rates.miss_ratio <= STREAMS else None
     return Prospect(
         _speedup(loss.least),
-        None if likely is None else _speedup(likely),
+        None if likely is None else _speedup(max(loss.least, likely)),
         _speedup(loss.most),
         int(likely is not None),
         1,

@@ -5,7 +5,7 @@ import math
 import unittest
 
 from iat_nova.model import Priority
-from iat_nova.strategies import prospect
+from iat_nova.strategies import pressure, prospect
 from iat_nova.strategies.prospect import Prospect
 from tests.unit.build import tenant
 from tests.unit.strategies.test_pressure import BATCH, CYCLES, DB, everywhere, host, rates, sample
@@ -21,15 +21,34 @@ class ProspectTest(unittest.TestCase):
         return prospect.prospects(inventory, seen, everywhere(inventory), shown or {})
 
     def test_ways_of_best_effort_guests(self) -> None:
-        """A quarter of the LLC grows by three quarters less a way; misses fall with its root."""
+        """A quarter of the LLC grows by three quarters less a way; a fifth missed with it."""
         found = self.found({"db": rates(4e6), "batch": rates(12e6)})
         self.assertEqual({"db"}, set(found))  # best-effort guests gain nothing
         ways = host(DB).domain.ways
         grown = (0.25 + 0.75 - 1 / ways) / 0.25
-        saved = 4e6 * STALL / CYCLES * (1 - math.sqrt(1 / grown))
+        saved = 4e6 * STALL / CYCLES * (1 - 0.2 ** (grown - 1))
         self.assertAlmostEqual(1 / (1 - saved) - 1, found["db"].likely)
         self.assertAlmostEqual(1 / (1 - 0.4) - 1, found["db"].most)
         self.assertEqual((0.0, 1, 1), (found["db"].least, found["db"].known, found["db"].guests))
+
+    def test_one_rule_for_what_a_guest_loses_and_could_gain(self) -> None:
+        """With the whole LLC but a way a guest gains nearly its loss, and never more."""
+        inventory = host(DB, BATCH)
+        masks = everywhere(inventory)
+        for misses, others in ((8e6, 8e6), (4e6, 12e6), (1e6, 3e6)):
+            seen = sample({"db": rates(misses), "batch": rates(others)})
+            loss = pressure.losses(inventory, seen, masks, {})["db"].likely
+            gain = prospect.prospects(inventory, seen, masks, {})["db"].likely
+            saved = 1 - 1 / (1 + gain)
+            with self.subTest(misses=misses):
+                self.assertLessEqual(saved, loss)
+                self.assertGreater(saved, 0.85 * loss)
+
+    def test_misses_that_must_overlap(self) -> None:
+        """What a miss costs is not known, with I/O or without: bounds alone, as of the loss."""
+        measured = {"db": rates(25e6, references=1e8), "web": rates(25e6), "batch": rates(12e6)}
+        found = self.found(measured, DB, WEB, BATCH)
+        self.assertEqual([None, None], [found["db"].likely, found["web"].likely])
 
     def test_nothing_to_take(self) -> None:
         """Without best-effort guests, or beside an idle one, masks give nothing."""
