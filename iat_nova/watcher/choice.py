@@ -149,7 +149,7 @@ def choose(hosts: Sequence[Host], limits: Limits) -> Choice:
     gone: set[str] = set()
     before, lifted = sum(len(site.short(limits)) for site in sites), 0
     for site in sites:
-        short = tuple(site.critical[one][0].name for one in site.short(limits))
+        short = tuple(sorted(site.critical[one][0].name for one in site.short(limits)))
         code = _refused(site)
         found: tuple[Move, ...] = ()
         if not code and len(moves) >= limits.most_moves:

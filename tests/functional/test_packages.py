@@ -109,7 +109,7 @@ class PackagesTest(unittest.TestCase):
 
     def test_what_needs_an_extra_names_it(self):
         """Without the extra a command fails with the line that installs it, and nothing else."""
-        said = self.installed("iat-nova", "simulate", "list", status=1)
+        said = self.installed("iat-nova", "simulate", "run", "quickstart", status=1)
         self.assertIn("pip install 'iat-nova[sim]'", said)
         self.assertNotIn("Traceback", said)
 

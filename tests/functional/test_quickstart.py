@@ -13,11 +13,12 @@ import unittest
 
 from iat_nova.experiments.sim.run import run
 from tests.functional.daemons import TestLibvirtd
+from tools import demo
 
 ROOT = pathlib.Path(__file__).parents[2]
 
-# The agent is at work: a way map with its time.
-_AT_WORK = re.compile(r" +\d+\.\d s  ")
+# The agent is at work: masks with their time.
+_AT_WORK = re.compile(r" +\d+\.\d  [#.]")
 
 
 def processes_below(pid):
@@ -56,15 +57,15 @@ class QuickstartTest(unittest.TestCase):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
-        ) as demo:
-            self.assertTrue(any(map(_AT_WORK.match, demo.stdout)))
-            started = {pid: command(pid) for pid in processes_below(demo.pid)}
+        ) as process:
+            self.assertTrue(any(map(_AT_WORK.match, process.stdout)))
+            started = {pid: command(pid) for pid in processes_below(process.pid)}
             for name in ("iat-nova-agent", "ovsdb-server", "libvirtd", "simulate run"):
                 self.assertIn(name, " ".join(filter(None, started.values())))
-            demo.send_signal(signal.SIGTERM)
-            demo.communicate()
+            process.send_signal(signal.SIGTERM)
+            process.communicate()
         self.addCleanup(self.kill, started)
-        self.assertEqual(128 + signal.SIGTERM, demo.returncode)
+        self.assertEqual(128 + signal.SIGTERM, process.returncode)
         self.assertEqual(
             [], [line for pid, line in started.items() if line and command(pid) == line]
         )
@@ -81,7 +82,7 @@ class MinuteTest(unittest.TestCase):
 
     def test_ddio_goes_back_and_critical_guests_gain(self):
         """The burst brings DDIO more ways, its end takes ways back; web and db gain."""
-        ours, theirs = (run("quickstart", one, seconds=50.0) for one in (None, "unmanaged"))
+        ours, theirs = (run("quickstart", one, seconds=demo.SECONDS) for one in (None, "unmanaged"))
         ways = [decision.layout.ddio.count for decision in ours.decisions]
         self.assertEqual((2, 6), (ways[11], max(ways[12:30])))
         self.assertLess(ways[-1], 6)

@@ -33,6 +33,8 @@ traffic:
   fwd: {to: fwd, rate: 1Gb/s, packet: 512B}
 """
 
+WIDE = ("--max-width", "250")  # no cell of a table is folded
+
 # A PC guest to which nobody sends beside one that works, and a BE guest.
 COMPARED = """\
 length: 2s
@@ -235,14 +237,14 @@ class TestSimulateCompare(CliCase):
         for each in (path, other):
             each.write_text(COMPARED.replace("length: 2s", "length: 1s"))
         asked = ("--strategy", "baseline", "--seeds", "1", "--jobs", "1", "--out", str(self.folder))
-        status, out, err = self.run_it("simulate", "compare", str(path), str(other), *asked)
+        status, out, err = self.run_it("simulate", "compare", str(path), str(other), *asked, *WIDE)
         self.assertEqual(0, status, err)
         self.assertRegex(out, r"compared +\| baseline .*\| (database|batch) \d\.\d{3}")
         self.assertRegex(out, r"all scenarios +\| baseline ")
         names = ("overview.svg", "overview.csv", "overview-standings.csv", "overview-tenants.csv")
         self.assertEqual([], [n for n in names if not (self.folder / n).exists()])
         status, out, err = self.run_it(
-            "simulate", "compare", str(path), *asked, "--tenants", "--compression", "1%"
+            "simulate", "compare", str(path), *asked, *WIDE, "--tenants", "--compression", "1%"
         )
         self.assertEqual(0, status, err)
         self.assertRegex(out, r"compared +\| baseline +\| +1 \| batch +\| BE +\| - ")
@@ -298,7 +300,7 @@ class TestSimulateBound(CliCase):
         path, kept, out_folder = (self.folder / name for name in ("two.yaml", "kept", "out"))
         path.write_text(COMPARED.replace("length: 2s", "length: 500ms"))
         asked = ("simulate", "bound", str(path), "--runs", "4", "--seeds", "1", "--out", str(kept))
-        status, out, err = self.run_it(*asked)
+        status, out, err = self.run_it(*asked, *WIDE)
         self.assertEqual(0, status, err)
         self.assertRegex(out, r"two +\| unmanaged +\| .*0x7ff database, unasked, batch; DDIO 0x600")
         self.assertIn("a lower bound of the best there is", err)
@@ -313,7 +315,7 @@ class TestSimulateBound(CliCase):
         )
         self.assertEqual({"database", "unasked", "batch"}, set(layout["masks"]))
         compare = ("simulate", "compare", str(path), "--strategy", "unmanaged", "--seeds", "1")
-        compare += ("--bound", str(kept), "--out", str(out_folder))
+        compare += ("--bound", str(kept), "--out", str(out_folder), *WIDE)
         status, out, err = self.run_it(*compare)
         self.assertEqual(0, status, err)
         self.assertIn("PC of bound", out)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Set
 
-from iat_nova.model import DomainInventory, Message, Parameters, message
+from iat_nova.model import DDIO, DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer.judge import Now
@@ -40,7 +40,8 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
     ports = plan.dca_off != state.plan.dca_off  # whose writes bypass the LLC
-    limit = None if ports else judge.unusual(OTHER_LOAD, state.deviation)
+    counts = not ports and _busy(state, now, numbers)
+    limit = judge.unusual(OTHER_LOAD, state.deviation) if counts else None
     other = judge.other_load(alike, state.looks, now.looks, limit)
     counted = state.trial_counted + 1
     looks = readings.mean(state.trial_looks, now.looks, counted)
@@ -49,6 +50,15 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
         return Shown(looks, counted, other, False, lost)
     keep, why = _verdict(state, now, numbers, looks, counted)
     return Shown(looks, counted, other, keep, why)
+
+
+def _busy(state: State, now: Now, numbers: Parameters) -> bool:
+    """Return whether devices write enough for another traffic to be another load.
+
+    Fewer lines than make DDIO busy vary by themselves, and stall nobody for long.
+    """
+    written = (one[DDIO].references_per_s for one in (state.looks, now.looks) if DDIO in one)
+    return max(written, default=0.0) > numbers.threshold_miss_low_per_s
 
 
 def _verdict(

@@ -158,19 +158,24 @@ class TrialTest(unittest.TestCase):
         self.assertIs(Phase.MEASURE, run.state.phase)
 
     def test_a_burst_of_traffic_ends_a_trial_without_a_verdict(self) -> None:
-        """Its baseline is another load's. Where no tenant with I/O is stalled, traffic is none."""
+        """Its baseline is another load's. Traffic that is light, or stalls nobody, is no load."""
         calm = host((PC, FITS), (BE, STREAM))
         loads = {f"t{n}": load for n, load in enumerate(calm.loads)}
-        for reader, ends in (("t0", True), ("none", False)):
+        for reader, lines_per_s, ends in (
+            ("t0", 2e6, True),
+            ("none", 2e6, False),
+            ("t0", 2e4, False),
+        ):
             tenants = tuple(dataclasses.replace(t, io=t.id == reader) for t in calm.tenants)
             inventory = dataclasses.replace(calm.inventory, tenants=tenants)
             run = Run(0.0)
             run.on(FormulaHost(inventory, loads, CALM), 3)
             assert run.state is not None
             self.assertIs(Phase.TRIAL, run.state.phase)
-            run.on(FormulaHost(inventory, loads, dataclasses.replace(CALM, lines_per_s=2e4)), 1)
+            burst = dataclasses.replace(CALM, lines_per_s=lines_per_s)
+            run.on(FormulaHost(inventory, loads, burst), 1)
             ended = [one.reason.values["cause"].values for one in run.steps("undone-by-load")]
-            with self.subTest(reader=reader):
+            with self.subTest(reader=reader, lines_per_s=lines_per_s):
                 self.assertEqual(["ddio"] if ends else [], [one["tenant"] for one in ended])
                 self.assertFalse([one for one in run.state.failures if one.what])
                 self.assertEqual(run.at_s if ends else -4.0, run.state.load_since_s)
@@ -824,7 +829,6 @@ class PortTest(unittest.TestCase):
         those of another tenant are.
         """
         here = with_disk()
-        tenants = here.inventory.tenants
         state = PolluteBuffer(Parameters()).initial(here.inventory, 0.0)
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         now = judge.Now.seen(here.inventory, sample)
@@ -835,7 +839,7 @@ class PortTest(unittest.TestCase):
             rates = sample.tenants["t1"]
             rates = dataclasses.replace(rates, references_per_s=2 * rates.references_per_s)
             later = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
-            shown = trial.shown(seen, judge.Now.seen(here.inventory, later), tenants)
+            shown = trial.shown(seen, judge.Now.seen(here.inventory, later), Parameters())
             self.assertEqual(other, shown.other)
 
     def test_on_again_where_its_owner_loses_much(self) -> None:
