@@ -274,7 +274,7 @@ class AgentTest(HostCase):
 
     def test_one_line_a_decision_and_one_for_each_reason_for_none(self) -> None:
         """The log has a line for each decision, and after it one for each reason to do nothing."""
-        config = self.configure(emulated_pace=0, emulated_seconds=20)
+        config = self.configure(emulated_pace=0, emulated_seconds=20, strategy="iat")
         agent = self.start(config)
         _, log = agent.communicate(timeout=DEADLINE_S)
         self.assertEqual(0, agent.returncode, log)
