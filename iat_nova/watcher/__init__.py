@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Watcher loads; imports nothing else of ours."""
+"""The modules that Watcher loads; they import no other package of iat_nova."""

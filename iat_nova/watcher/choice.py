@@ -37,7 +37,7 @@ class Limits:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Relief:
-    """A critical guest's loss before a plan and after it, as estimated."""
+    """A critical guest's estimated loss before and after a plan."""
 
     guest: str
     before: float
@@ -46,7 +46,7 @@ class Relief:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """A live migration with its reason: gain and cost in CPU seconds, and who is relieved.
+    """A live migration with its reason: gain and cost in CPU seconds, and the relieved guests.
 
     `passed`: with a critical guest, the name of the best-effort guest that would help most, and the
     largest loss that would then be left.
@@ -63,7 +63,7 @@ class Move:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Left:
-    """A cache domain with short guests for which nothing is proposed, and why (`words.LEFT`)."""
+    """A cache domain with short guests and without a proposed migration; reason in `words.LEFT`."""
 
     host: str
     domain: int
@@ -73,7 +73,7 @@ class Left:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Choice:
-    """The moves, domains that stay as they are, and the number of short guests before and after."""
+    """The moves, the domains without a move, and the number of short guests before and after."""
 
     moves: tuple[Move, ...]
     left: tuple[Left, ...]
@@ -83,7 +83,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Taken:
-    """What earlier moves of the plan use at a destination."""
+    """Resources of a destination that earlier moves of the plan use."""
 
     free: Free
     kept: float = 1.0  # share of its part of the LLC that a resident keeps
@@ -100,7 +100,7 @@ class _Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Worth:
-    """What short guests lose after some moves: how many are short still, and by how much."""
+    """Losses of short guests after some moves: number of guests still short, and their excess."""
 
     short: int
     excess: float
@@ -185,7 +185,7 @@ def _refused(site: _Site) -> str:
 
 
 class _Search:
-    """Finds moves for one site; keeps in `taken` and `gone` what the plan has used so far."""
+    """Finds moves for one site; `taken`, `gone`: used resources, and guests that moved already."""
 
     def __init__(
         self,
@@ -200,7 +200,7 @@ class _Search:
     def relieve(self, site: _Site, most: int) -> tuple[tuple[Move, ...], str]:
         """Return the moves that lift a short guest, or none and the reason.
 
-        Each move is the one that brings the most of those that are left.
+        Each move is the best of the remaining moves.
         """
         short = site.short(self._limits)
         chosen: list[_Step] = []
@@ -230,7 +230,7 @@ class _Search:
         chosen: Sequence[_Step],
         taken: Mapping[str, _Taken],
     ) -> tuple[_Step | None, str]:
-        """Return the move that brings the most after those chosen, or None and the reason."""
+        """Return the best move after the chosen moves, or None and the reason."""
         gone = self._gone | {one.guest.uuid for one in chosen}
         candidates = _candidates(site, gone)
         possible = [
@@ -252,13 +252,13 @@ class _Search:
         return dataclasses.replace(best, passed=(other.name, worth[other.uuid].largest)), ""
 
     def _worth(self, site: _Site, short: Iterable[str], chosen: Sequence[_Step]) -> _Worth:
-        """Return what the short guests lose after the moves."""
+        """Return the losses of short guests after the moves."""
         losses = [self._loss_after(site, one, chosen) for one in short]
         over = [loss - self._limits.threshold for loss in losses if _over(loss, self._limits)]
         return _Worth(len(over), sum(over), max(losses, default=0.0))
 
     def _needed(self, site: _Site, short: Sequence[str], chosen: list[_Step]) -> list[_Step]:
-        """Return the moves without those that lift no further guest."""
+        """Return the moves without which fewer guests would be lifted."""
         best = self._still_short(site, short, chosen)
         if len(best) == len(short):
             return []
@@ -274,7 +274,7 @@ class _Search:
         ]
 
     def _loss_after(self, site: _Site, guest: str, chosen: Sequence[_Step]) -> float:
-        """Return a critical guest's estimated loss after the moves, wherever it is then."""
+        """Return a critical guest's estimated loss after the moves, on its host of then."""
         _, seen = site.critical[guest]
         for one in chosen:
             if one.guest.uuid == guest:
@@ -314,7 +314,7 @@ class _Search:
         return _Taken(before.free.without(guest), before.kept * (1.0 - finds))
 
     def _moves(self, site: _Site, short: Sequence[str], chosen: Sequence[_Step]) -> Iterator[Move]:
-        """Yield the moves in order, each with what it adds to the relief before it."""
+        """Yield the moves in order, each with its addition to the relief by earlier moves."""
         for number, step in enumerate(chosen, 1):
             guest, destination, gain = step.guest, step.destination, 0.0
             relieved = []
@@ -364,17 +364,17 @@ def _kept(host: Host, taken: Mapping[str, _Taken]) -> float:
 
 
 def _known(seen: Reading) -> float:
-    """Return a resident's loss; if not known, all its stalls, so that no harm is overlooked."""
+    """Return a resident's loss; all stalls of the resident if the loss is not known."""
     return seen.stalled if seen.loss is None else seen.loss
 
 
 def _crowded(seen: Reading, kept: float) -> float:
-    """Return a resident's loss when it keeps only a part of its share of the LLC."""
+    """Return a resident's loss with only a part of the resident's share of the LLC."""
     return _known(seen) - seen.stalled + _stalled(seen, seen.fills * kept)
 
 
 def _arrived(seen: Reading, finds: float) -> float:
-    """Return a critical guest's loss on a host where it finds a share of the LLC."""
+    """Return a critical guest's loss on a host with this free share of the LLC."""
     alone = _stalled(seen, 1.0)
     return max(0.0, _stalled(seen, finds) - alone)
 

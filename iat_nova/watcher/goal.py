@@ -50,7 +50,7 @@ class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
     """How many short guests a plan lifts."""
 
     def get_indicators_specifications(self) -> list[indicators.IndicatorSpecification]:
-        """Return the numbers that the strategy gives."""
+        """Return the indicators that the strategy sets."""
         return [ShortBefore(), ShortAfter(), Unusable()]
 
     def get_global_efficacy_indicator(self, indicators_map: Any = None) -> list[Any]:
@@ -77,7 +77,7 @@ class CachePressure(base.Goal):  # type: ignore[misc]
 
     @classmethod
     def get_display_name(cls) -> str:
-        """Return the name that is shown."""
+        """Return the displayed name."""
         return str(_("Cache pressure"))
 
     @classmethod
@@ -87,5 +87,5 @@ class CachePressure(base.Goal):  # type: ignore[misc]
 
     @classmethod
     def get_efficacy_specification(cls) -> Efficacy:
-        """Return what the goal is measured by."""
+        """Return the specification of the goal's indicators."""
         return Efficacy()

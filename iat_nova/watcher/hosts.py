@@ -28,7 +28,7 @@ class Unusable(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reading:
-    """A guest in one cache domain, as its agent sees it; shares of 1, over the audit's period.
+    """An agent's readings of a guest in one cache domain; shares of 1, over the audit's period.
 
     `stalled`: cycles stalled by LLC misses. `loss`: cycles that other tenants cost the guest; None
     if not known, or not for the whole period. `fills`: the share of the LLC that the guest fills.
@@ -41,7 +41,7 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Free:
-    """What Nova may still give away on a host. `pcpus`: dedicated CPUs."""
+    """Free resources of a host, by Nova. `pcpus`: dedicated CPUs."""
 
     vcpus: float
     pcpus: float
@@ -49,7 +49,7 @@ class Free:
     disk_gb: float
 
     def without(self, guest: Guest) -> Free:
-        """Return what is left after a guest has come."""
+        """Return the free resources after the arrival of a guest."""
         shared = 0 if guest.pinned else guest.vcpus
         return Free(
             self.vcpus - shared,

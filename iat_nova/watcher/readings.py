@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Prometheus has of the agents, by host: one query a metric, for all hosts together."""
+"""The agents' metrics in Prometheus, by host: one query a metric, for all hosts together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ AGE_LEAST_S = 20.0  # an agent's data may be at least so old: a scrape is often 
 
 @dataclasses.dataclass(slots=True)
 class Seen:
-    """What a host's agent serves. `age_s`: of its oldest cache domain's last iteration.
+    """Metrics of a host's agent. `age_s`: age of the last iteration of the oldest cache domain.
 
     `guests`: readings by UUID and cache domain. `critical`, `io`: UUIDs of such guests.
     """
@@ -37,7 +37,7 @@ def oldest_s(period_s: float) -> float:
 
 
 def read(query: Query, host_label: str, period_s: int) -> dict[str, Seen]:
-    """Return what each agent serves, by the value of the label that names its host.
+    """Return each agent's metrics, by host name (the value of the label).
 
     Shares are means over the period. A loss is the likely one, or what the guest has shown itself
     where that is not known: the least of the period, of guests that have been there for all of it.
@@ -62,7 +62,7 @@ class _Reader:
         self._before = f" offset {period_s}s"
 
     def of(self, promql: str) -> Iterator[tuple[str, Mapping[str, str], float]]:
-        """Yield host, labels and value of each sample that names its host."""
+        """Yield host, labels and value of each sample with a host name."""
         for labels, value in self._query(promql):
             if host := labels.get(self._label):
                 yield host, labels, value
@@ -103,7 +103,7 @@ class _Reader:
                 found[host].guests[uuid][number] = Reading(share, known, loss)
 
     def _losses(self, bound: str) -> dict[tuple[str, str, int], float]:
-        """Return the least loss of the period, of guests that were there for all of it."""
+        """Return the least loss of the period, of guests present for the whole period."""
         name = f'iat_nova_tenant_loss_ratio{{bound="{bound}"}}'
         return self._by_guest(
             f"min_over_time({name}{self._period}) and {name} and {name}{self._before}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watcher's strategy: what Nova and the agents know goes to `choice`, its moves become actions.
+"""Watcher's strategy: facts of Nova and of the agents go to `choice`; moves become actions.
 
 The agents' metrics come by PromQL through the client of Watcher's own datasource, Aetos or
 Prometheus: Watcher's list of metrics is closed.
@@ -59,7 +59,7 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
 
     @classmethod
     def get_display_name(cls) -> str:
-        """Return the name that is shown."""
+        """Return the displayed name."""
         return str(_("Cache pressure (iat-nova)"))
 
     @classmethod
@@ -124,7 +124,7 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
         }
 
     def pre_execute(self) -> None:
-        """Check what the strategy needs. Raises Watcher's exceptions."""
+        """Check the strategy's requirements. Raises Watcher's exceptions."""
         self._pre_execute()
         if not self.compute_model.extended_attributes_enabled:
             raise exception.InvalidParameter(
@@ -177,7 +177,7 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
         model.migrate_instance(instance, source, destination)
 
     def _seen(self, period_s: int) -> dict[str, readings.Seen]:
-        """Return what the agents serve. Raises Watcher's exceptions where nothing can be known."""
+        """Return the agents' metrics. Raises Watcher's exceptions without any metric."""
         try:
             backend = self.datasource_backend
         except exception.MetricNotAvailable:  # Watcher keeps the datasources' errors to itself
@@ -247,7 +247,7 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
         return found
 
     def _groups(self) -> dict[str, frozenset[str]]:
-        """Return the aggregates of each host: only hosts with the same ones take its guests."""
+        """Return each host's aggregates; guests move only between hosts of the same aggregates."""
         groups: dict[str, set[str]] = {}
         for aggregate in nova_helper.NovaHelper().get_aggregate_list():
             for host in aggregate.hosts:
