@@ -26,7 +26,7 @@ from pathlib import Path
 PROJECT = Path(__file__).resolve().parents[2]
 VARIABLE = "IAT_NOVA_RDT_LAB"
 # Of one guest, and of all guests of a worker: one that hangs leaves the four others 450 s each.
-TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "600"))
+TIMEOUT_S = float(os.environ.get("IAT_NOVA_LAB_TIMEOUT_S", "900"))
 BUDGET_S = float(os.environ.get("IAT_NOVA_LAB_BUDGET_S", "2400"))
 FIRST_BOOT_S = 240  # it may install packages and fetch a kernel
 # Until a guest runs our code. While it boots, dozens of CPUs that wait for each other's
