@@ -31,7 +31,7 @@ from tools import demo_gain, demo_host
 RUN = pathlib.Path("quickstart-run")
 # Less than `pmd.KEPT_S`: no ovs-vswitchd runs here, and after that time the agent would give the
 # switch's CPUs to the host.
-SECONDS = 55
+SECONDS = 50
 # The results of the workloads: what the agent's emulated server writes, and the run without agent.
 RESULTS, WITHOUT = "emulated.json", "without-agent.json"
 BIN = pathlib.Path(sys.executable).parent

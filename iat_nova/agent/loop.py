@@ -319,8 +319,7 @@ class Agent:
         if verdict is not None:
             self._fixed.add(sample.domain)
             self.tenants[sample.domain] = _ddio_fixed(self.tenants[sample.domain])
-            said = as_message(str(verdict))
-            problem = message("ddio-no-effect", domain=sample.domain, verdict=said)
+            problem = message("ddio-no-effect", domain=sample.domain, verdict=verdict.message)
             self.journal.problem(Code.DDIO_NO_EFFECT, problem, sample.domain)
 
     def _write(self, inventory: DomainInventory, decision: Decision) -> Effective | None:

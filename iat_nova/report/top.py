@@ -299,7 +299,7 @@ def _columns(domain: DomainView, screen: Screen) -> list[str]:
 
 
 def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
-    """A line a tenant around the chosen one; those that do not fit are counted in the last one."""
+    """Lines of the tenants around the chosen tenant; the last line counts the hidden tenants."""
     columns = _columns(domain, screen)
     masks = screen.width >= NARROW
     taken = 16 + (9 if masks else 0) + sum(_FIGURES[one].width + 1 for one in columns)

@@ -31,7 +31,7 @@ NOBODY = AgentNow(AgentState.STOPPED)
 
 @dataclasses.dataclass(frozen=True)  # without slots: keeps what is computed once
 class DomainView:
-    """A cache domain: its tenants, its newest iteration, and its last decision with an action."""
+    """A cache domain: tenants, newest iteration, and last decision with an action."""
 
     inventory: DomainInventory
     latest: Recorded | None

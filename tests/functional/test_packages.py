@@ -157,7 +157,8 @@ class OwnDistribution(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
-        run(sys.executable, "-m", "build", "--outdir", folder / "dist", ROOT / cls.FOLDER)
+        checkout = copy_of_the_checkout(folder / "checkout")
+        run(sys.executable, "-m", "build", "--outdir", folder / "dist", checkout / cls.FOLDER)
         (cls.wheel,) = (folder / "dist").glob("*.whl")
         venv.create(folder / "venv", with_pip=False)
         cls.python = folder / "venv/bin/python"

@@ -11,7 +11,7 @@ from iat_nova.experiments.sim.scenario import Scenario, ScenarioEvent, WireTraff
 
 
 def comings_and_goings(scenario: Scenario) -> Iterator[ScenarioEvent]:
-    """Yield the events of guests that are absent at first, that arrive, or that leave."""
+    """Yield the events of guests: absent at first, arrival, departure."""
     for uuid, stay in scenario.stays.items():
         if stay.arrives_s > 0:
             yield ScenarioEvent(0.0, uuid, "present", 0.0)

@@ -198,7 +198,7 @@ def _start(d: Disks, disk: int, now_ns: int) -> None:
 
 @kernel
 def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) -> bool:
-    """Move one page of the active command at `place`; complete it (True) after its last."""
+    """Move one page of the active command at `place`; True: the command is complete."""
     v = d.devices[disk]
     number = d.active[disk, place]
     command = d.commands[number]

@@ -52,7 +52,7 @@ class GroupCpus:
         self._written.pop(number, None)
 
     def inspect(self, numbers: Iterable[int]) -> tuple[set[int], list[Message]]:
-        """Return CPUs that were offline since the write, and messages on CPUs that others moved."""
+        """Return CPUs that were offline since the write, and messages on CPUs moved by others."""
         lost: set[int] = set()
         foreign: list[Message] = []
         online = self._topology.online()
@@ -72,7 +72,7 @@ class GroupCpus:
         return lost, foreign
 
     def latecomers(self, cpus: Mapping[int, frozenset[int]]) -> set[int]:
-        """Return those of these CPUs that are online now and were not when they were written."""
+        """Return the CPUs that went online after the last write of the groups."""
         written = frozenset().union(*self._written.values())
         return set(self._topology.online() & frozenset().union(*cpus.values()) - written)
 

@@ -34,7 +34,7 @@ import math
 import statistics
 from collections.abc import Collection, Sequence
 
-from iat_nova.model import Sample, WayMask
+from iat_nova.model import Message, Sample, WayMask, message
 
 DWELL_S = 10.0  # after the last step, before a judgement
 LEAST_SAMPLES = 5  # in the dwell time
@@ -67,15 +67,16 @@ class Ineffective:
     shares: tuple[float, ...]
     of_readers: bool = False
 
-    def __str__(self) -> str:
-        """Return the sentence for the operator."""
-        whose = "misses of who reads them" if self.of_readers else "misses"
-        shares = ", ".join(f"{one:.1%}" for one in self.shares)
-        return (
-            f"changing the DDIO ways had no effect: {whose} stayed at {shares} of inbound writes "
-            f"under {len(self.shares)} loads, the last time from {self.ways_before} to "
-            f"{self.ways_after} ways; original mask restored until the next start or reload of the "
-            "policy"
+    @property
+    def message(self) -> Message:
+        """The verdict with its numbers."""
+        return message(
+            "ddio-ways-without-effect",
+            whose=message("misses-of-readers" if self.of_readers else "misses-of-ddio"),
+            shares=tuple(message("one-share", share=share) for share in self.shares),
+            loads=len(self.shares),
+            before=self.ways_before,
+            after=self.ways_after,
         )
 
 

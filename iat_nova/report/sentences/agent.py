@@ -79,6 +79,12 @@ SENTENCES: Mapping[str, str] = {
     "{error}",
     "decided-again": "cache domain {domain}: decided again",
     "ddio-no-effect": "cache domain {domain}: {verdict:also}",
+    "ddio-ways-without-effect": "changing the DDIO ways had no effect: {whose:also} stayed at "
+    "{shares:list} of inbound writes under {loads} loads, the last time from {before} to {after} "
+    "ways; original mask restored until the next start or reload of the policy",
+    "misses-of-ddio": "DDIO's misses",
+    "misses-of-readers": "LLC misses of the readers",
+    "one-share": "{share:share1}",
     "ddio-tried-again": "cache domain {domain}: DDIO is tried",
     "shadow-classified": "the shadow policy is applied again",
     "shadow-failed": "cache domain {domain}: the shadow strategy failed: {error}",

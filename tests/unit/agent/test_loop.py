@@ -1028,6 +1028,9 @@ class AgentTest(unittest.TestCase):
         (problem,) = self.degraded
         told = (problem.message.code, problem.message.values["domain"])
         self.assertEqual(("ddio-no-effect", 0), told)
+        self.assertEqual(
+            "ddio-ways-without-effect", problem.message.values["verdict"].code, problem.message
+        )
         self.assertEqual((True, ()), (self.resizable, self.status().status.problems))
 
     def _refuse(self, domain, classes):

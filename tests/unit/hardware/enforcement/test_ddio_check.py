@@ -198,7 +198,7 @@ class ReadersTest(unittest.TestCase):
                 plant.burst(load[0], constant(load[1]))
             ((_, verdict),) = plant.verdicts
             self.assertTrue(verdict.of_readers)
-            self.assertIn("misses of who reads them stayed at", str(verdict))
+            self.assertEqual("misses-of-readers", verdict.message.values["whose"].code)
 
     def test_a_register_that_works(self) -> None:
         """Never accused."""
