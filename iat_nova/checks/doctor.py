@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iat_nova import policy
-from iat_nova.agent import policy_file, restoring, wiring
+from iat_nova.agent import policy_file, restoring, sources
 from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.checks import rights
 from iat_nova.common.clock import SystemClock
@@ -136,7 +136,7 @@ def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Findin
     """
     found = []
     try:
-        machine = wiring.host_machine(settings, host)
+        machine = sources.host_machine(settings, host)
         if machine.ports is not None:
             found.append(Finding("root ports", Level.OK, machine.ports.described()))
         if machine.monitor is not None and (offer := offered(host.fs)) is not None:
@@ -261,7 +261,7 @@ def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Fin
 
 def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
     """Read the facts of the host once."""
-    source = wiring.inventory(
+    source = sources.inventory(
         settings,
         lambda: read_host(domains, settings.sysfs_root, wall_s=time.time()),
         SystemClock(),

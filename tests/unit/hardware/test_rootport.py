@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import wiring
+from iat_nova.agent import sources, wiring
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.ddio.rootport import PERFCTRLSTS_0, RootPorts
@@ -271,7 +271,7 @@ class Wired(test_restore.MachineCase):
         """What the strategy chose lies on the port, with the snapshot on disk, until the end."""
         (self.pci.root / PORT / "local_cpulist").write_text("0-3\n")
         owned = self.owned(port_dca=True, dca_ports=(PORT,))
-        read = wiring.host_reader(self.settings(), owned.machine, owned.finish)
+        read = sources.host_reader(self.settings(), owned.machine, owned.finish)
         (domain, *_) = read().domains
         self.assertEqual((DcaPort(PORT, ()),), domain.dca_ports)
         enforcer = wiring.enforcer(owned)

@@ -11,7 +11,7 @@ import shutil
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import restoring, state_pointer, wiring
+from iat_nova.agent import restoring, sources, state_pointer, wiring
 from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.ownership import ownership
@@ -68,7 +68,7 @@ class MachineCase(test_probe.HostCase):
     def owned(self, **changes):
         """Return what an agent with these settings would own."""
         settings = self.settings(**changes)
-        return ownership(settings, wiring.machine(settings))
+        return ownership(settings, sources.machine(settings))
 
     def change_all(self, owned):
         owned.machine.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
@@ -102,7 +102,7 @@ class MachineCase(test_probe.HostCase):
     def start(self):
         """Start an agent up to where it opens the hardware."""
         err = io.StringIO()
-        opened = mock.patch.object(wiring, "machine", side_effect=HardwareError("opened"))
+        opened = mock.patch.object(sources, "machine", side_effect=HardwareError("opened"))
         with opened, mock.patch("sys.stderr", err), mock.patch.object(agent.logs, "setup"):
             status = agent.main(["--config-file", str(self.config)])
         return status, err.getvalue()
@@ -469,7 +469,7 @@ class SocketOffline(MachineCase):
             told = map(text, after.outside().unrestored())
             (register,) = (one for one in told if "IIO_LLC_WAYS" in one)
             self.assertIn("cache domain 1: its CPUs are offline", register)
-            read = wiring.host_reader(self.settings(), after.machine, after.finish)
+            read = sources.host_reader(self.settings(), after.machine, after.finish)
             self.assertEqual([0x600], [one.ddio_found for one in read().domains])
             after.snapshot.protect()
             after.machine.ddio.write(0, WayMask(0x7C0))
