@@ -20,7 +20,6 @@ SOURCES = (
         PACKAGE / "agent" / f"{name}.py"
         for name in (
             "loop",
-            "sources",
             "wiring",
             "restoring",
             "interlock",
