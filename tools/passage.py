@@ -25,7 +25,7 @@ import libvirt
 
 import iat_nova
 from iat_nova import conf
-from iat_nova.agent import wiring
+from iat_nova.agent import sources, wiring
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import ownership
 from iat_nova.model import Decision
@@ -115,11 +115,11 @@ def _agent(passage: Passage) -> Iterator[tuple[Agent, libvirt.virConnect]]:
             ovs.vsctl("--no-wait", *shlex.split(command))
         folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-passage-"))
         settings = _settings(pathlib.Path(folder), ovs)
-        machine = wiring.machine(settings)
+        machine = sources.machine(settings)
         owned = ownership(settings, machine)
         stack.enter_context(owned.held())
-        host = wiring.host_reader(settings, machine, owned.finish)
-        source = wiring.inventory(settings, host, machine.clock)
+        host = sources.host_reader(settings, machine, owned.finish)
+        source = sources.inventory(settings, host, machine.clock)
         with passage.followed():
             agent = wiring.agent(settings, owned, source, host, LogLanguage())
             source.start()

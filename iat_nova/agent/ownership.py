@@ -97,7 +97,7 @@ class Ownership:
         host = self.machine.host
         if host is None or self.snapshot is None:
             return ()
-        return probe.owners(host)
+        return probe.owners(host, ours=restoring.groups_of_libpqos(self.snapshot, host))
 
     def _guard(self) -> None:
         """Keep the lock of the host's one writer. Raises `HardwareError`."""

@@ -27,7 +27,6 @@ from iat_nova.hardware.kernel.capabilities import give_up
 from iat_nova.model import HostFacts, Message, message
 from iat_nova.policy import Policy, default, parse
 from iat_nova.policy.problems import PolicyError, Problem
-from iat_nova.policy.render import render
 from iat_nova.policy.rendered import Rendered
 
 MARKUP = ("{{", "{%", "{#")
@@ -65,6 +64,8 @@ def read(path: str | Path, kind: FileKind = POLICY) -> str:
 def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
     """Render a policy as `render` does, with limits of time and memory. Raises `PolicyError`."""
     if not any(begin in source for begin in MARKUP):
+        from iat_nova.policy.render import render  # noqa: PLC0415 - slow to load: Jinja2
+
         return render(source, host)
     try:
         done = subprocess.run(
@@ -114,6 +115,8 @@ def _plain(problem: Problem) -> tuple[object, ...]:
 
 def main(cpu_s: int) -> None:
     """Run as the child: read source and host from standard input, write the result to output."""
+    from iat_nova.policy.render import render  # noqa: PLC0415 - slow to load: before the limits
+
     give_up()
     source, host = pickle.load(sys.stdin.buffer)  # from the parent process
     # A slow CPU may need seconds to get here: the time of the start does not count.

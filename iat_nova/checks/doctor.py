@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from iat_nova import policy
-from iat_nova.agent import policy_file, restoring, wiring
+from iat_nova.agent import policy_file, restoring, sources
 from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.checks import rights
 from iat_nova.common.clock import SystemClock
@@ -23,6 +23,7 @@ from iat_nova.common.config_files import may_read
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.counters.monitor import offered
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.machine import Machine
@@ -96,7 +97,7 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     """
     machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
-    found = probe.findings(host)
+    found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
     found += _left_behind(settings, host, agent)
     found += _tenants(settings, host, machine)
     found += _configuration(settings)
@@ -130,15 +131,18 @@ def can_enforce(found: list[Finding]) -> bool:
 def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Finding]]:
     """Choose the interfaces as the agent would; without a choice, return the reason as a finding.
 
-    Further findings: root ports that the agent may switch, and the monitoring of tenants.
+    Further findings: root ports that the agent may switch, the monitoring of tenants, and a kernel
+    that refuses the register writes of libpqos.
     """
     found = []
     try:
-        machine = wiring.host_machine(settings, host)
+        machine = sources.host_machine(settings, host)
         if machine.ports is not None:
             found.append(Finding("root ports", Level.OK, machine.ports.described()))
         if machine.monitor is not None and (offer := offered(host.fs)) is not None:
             found.append(Finding("monitoring", Level.OK, offer.described()))
+        if "pqos-msr" in machine.parts and (refused := probe.writes_refused(host)) is not None:
+            found.append(probe.refusal("masks", refused, Level.OBSERVE))
     except HardwareError as error:
         return None, [probe.refusal("interfaces", error, Level.IMPOSSIBLE)]
     return machine, found
@@ -177,6 +181,14 @@ def _not_restored(left: HandOverFiles) -> Finding:
     return Finding("snapshot", Level.NOTE, message("ended-unrestored"), message("restore-host"))
 
 
+def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
+    """Return the groups that libpqos made for our agent; `_left_behind` reports any error."""
+    try:
+        return restoring.groups_of_libpqos(restoring.snapshot(settings, host), host)
+    except HardwareError:
+        return ()
+
+
 def _configuration(settings: Settings) -> list[Finding]:
     """Return the files that were read, and options that prevent writes to the hardware."""
     files = tuple(settings.read_files)
@@ -204,8 +216,13 @@ def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Fi
     found: list[Finding] = []
     domains: tuple[CacheDomain, ...] = ()
     if machine is not None:
+        allocator = machine.allocator
+        # libpqos takes its lock to list the domains, which would disturb an agent.
         try:
-            domains = machine.allocator.domains()
+            if isinstance(allocator, PqosAllocator):
+                domains = allocator.look()
+            else:
+                domains = allocator.domains()
         except HardwareError as error:
             found.append(probe.refusal("cache domains", error))
     try:
@@ -244,7 +261,7 @@ def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Fin
 
 def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
     """Read the facts of the host once."""
-    source = wiring.inventory(
+    source = sources.inventory(
         settings,
         lambda: read_host(domains, settings.sysfs_root, wall_s=time.time()),
         SystemClock(),

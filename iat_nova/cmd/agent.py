@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from iat_nova.agent import restoring, state_pointer, wiring
+from iat_nova.agent import restoring, sources, state_pointer, wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
 from iat_nova.agent.on_disk import OnDisk
@@ -133,14 +133,14 @@ def _run(
         for line in restoring.restore_earlier(settings):
             LOG.warning("an agent with another state directory had not restored: %s", line)
     with endings.at_once():
-        machine = wiring.machine(settings)
+        machine = sources.machine(settings)
     for one in machine.choices:
         level = logging.WARNING if one.denied else logging.INFO
         LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
     owned = ownership(settings, machine)
     with owned.held(adopt=True) as left:
-        host = wiring.host_reader(settings, machine, owned.finish, left)
-        source = wiring.inventory(settings, host, machine.clock)
+        host = sources.host_reader(settings, machine, owned.finish, left)
+        source = sources.inventory(settings, host, machine.clock)
         agent = wiring.agent(
             settings,
             owned,

@@ -7,6 +7,7 @@ the standard library.
 
 from __future__ import annotations
 
+import gc
 import importlib
 import shutil
 import sys
@@ -42,6 +43,7 @@ No name is guessed: on PyPI anybody may own the name of a module.
 
 def program() -> int:
     """Run iat-nova and return its exit status."""
+    gc.set_threshold(50_000)  # what modules create stays: by default a tenth of the start is GC
     return _run("iat-nova", "iat_nova.cmd.main")
 
 

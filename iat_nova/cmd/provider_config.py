@@ -123,9 +123,9 @@ examples:
                 "used. The host is asked itself, which does not show on which cores Open vSwitch "
                 "polls: start iat-nova-agent and do this again to have them counted exactly"
             )
-        from iat_nova.agent import wiring  # noqa: PLC0415 - slow to load
+        from iat_nova.agent import sources  # noqa: PLC0415 - slow to load
 
-        read = wiring.host_reader(settings, wiring.machine(settings))
+        read = sources.host_reader(settings, sources.machine(settings))
         return Facts(read(), (), None)
 
     def _recorded(self, parsed_args: argparse.Namespace) -> tuple[Inventory | None, float]:

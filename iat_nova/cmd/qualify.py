@@ -143,13 +143,13 @@ examples:
     def _measured(
         self, parsed_args: argparse.Namespace, settings: Settings, ending: Ending
     ) -> dict[str, Any]:
-        from iat_nova.agent import wiring  # noqa: PLC0415 - slow to load
+        from iat_nova.agent import sources  # noqa: PLC0415 - slow to load
         from iat_nova.agent.ownership import ownership  # noqa: PLC0415
         from iat_nova.hardware.host.probe import Host  # noqa: PLC0415
 
         host = Host()
         try:
-            machine = wiring.machine(settings)
+            machine = sources.machine(settings)
             domains = machine.allocator.domains()
         except HardwareError as error:
             return self._described(host, none(parsed_args.only, error), None, None)

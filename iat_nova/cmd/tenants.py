@@ -85,6 +85,9 @@ examples:
     ) -> tuple[object, ...]:
         if parsed_args.formatter not in MACHINE_FORMATS:
             values["cpus"] = format_cpus(values["cpus"])
+        if parsed_args.formatter == "table":
+            values["model"] = words.ATTACHED[values["model"]]
+            values = {name: _yes_or_no(value) for name, value in values.items()}
         return tuple(self.cell(parsed_args, values[column]) for column in columns)
 
 
@@ -100,10 +103,14 @@ def _blocks(
         yield escape.middle(str(values[name]), width)
         for column in others:
             if (value := values[column]) not in ("", None):
-                text = {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
-                pieces = escape.wrap(text, width - widest - 4, _LINES)
+                pieces = escape.wrap(str(value), width - widest - 4, _LINES)
                 for first, piece in zip((column, *[""] * _LINES), pieces, strict=False):
                     yield f"  {first:{widest}}  {piece}"
+
+
+def _yes_or_no(value: object) -> object:
+    """Return a truth value as a word, and any other value as it is."""
+    return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
 _LINES = 12  # of a tenant's warnings, at most

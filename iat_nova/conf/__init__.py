@@ -67,10 +67,12 @@ class Settings:
     shadow_policy: pathlib.Path | None
     policy_file: pathlib.Path | None
     hardware: str
+    cat_interface: str
     ddio_interface: str
     port_dca: bool
     dca_off_ports: tuple[str, ...]
     dca_ports: tuple[str, ...]
+    counters_interface: str
     cha_slices: int | None  # None: all
     memory_bandwidth_gbps: float | None  # None: unknown
     monitor_tenants: bool

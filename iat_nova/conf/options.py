@@ -55,6 +55,17 @@ IAT_OPTS = [
         ],
     ),
     cfg.StrOpt(
+        "cat_interface",
+        default="auto",
+        choices=[
+            ("auto", "resctrl; pqos-msr where the kernel has no resctrl"),
+            ("resctrl", "the kernel's resctrl"),
+            ("pqos-msr", "libpqos, through registers; resctrl must not be mounted"),
+            ("pqos-os", "libpqos, through resctrl"),
+        ],
+        help="Interface for cache masks (CAT).",
+    ),
+    cfg.StrOpt(
         "ddio_interface",
         default="auto",
         choices=[
@@ -89,6 +100,16 @@ IAT_OPTS = [
         help="PCI addresses of root ports at which a strategy may switch DDIO off and on, such as "
         "the ports of NVMe disks: pollute-buffer and a4 switch DDIO off if storage evicts the "
         "lines of other tenants from the cache. Needs `port_dca`.",
+    ),
+    cfg.StrOpt(
+        "counters_interface",
+        default="auto",
+        choices=[
+            ("auto", "perf"),
+            ("perf", "events of the kernel's perf"),
+            ("msr", "model-specific registers, of which the agent must be the only user"),
+        ],
+        help="Interface for hardware counters.",
     ),
     cfg.IntOpt(
         "cha_slices",

@@ -19,7 +19,7 @@ from iat_nova.report import escape as terminal
 from iat_nova.report import times, waymap
 from iat_nova.report.stretches import Stretch
 
-WIDTH, LEFT, RIGHT = 1000.0, 64.0, 12.0  # in the drawing's own units
+WIDTH, LEFT, RIGHT = 1000.0, 72.0, 12.0  # in the drawing's own units
 LETTER_PX = 8.0  # of a bold 12 px name, in the widest of usual fonts (DejaVu Sans)
 WAY_HEIGHT = 24.0
 HUES = 7  # CSS classes hue0..hue6

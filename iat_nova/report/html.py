@@ -89,6 +89,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             moment=times.moment,
             sentence=lambda said: escape.plain(sentences.text(said)),
             texts=words.texts,
+            attached=words.ATTACHED,
             held=words.held,
             cpu_ranges=format_cpus,
             share=lambda value: "-" if value is None else _percent(value),
@@ -226,8 +227,8 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     names = story.inventory.names
     most, least = max(speeds, key=lambda one: one.change), min(speeds, key=lambda one: one.change)
     worst = min(speeds, key=lambda one: one.worst)
-    found = [(f"{worst.worst:.0%}", f"worst: {names[worst.tenant]} of its best speed, "
-              f"{times.moment(worst.lowest_s)}")]  # fmt: skip
+    caption = f"of its own best speed: {names[worst.tenant]}, the slowest"
+    found = [(f"{worst.worst:.0%}", f"{caption}, at {times.moment(worst.lowest_s)}")]
     if least.change < 0:
         found.insert(0, (f"{least.change:+.1%}", f"lost most: {names[least.tenant]}"))
     if most.change > 0:
@@ -281,7 +282,7 @@ def _speed_row(one: Gain, inventory: DomainInventory, colours: dict[str, str]) -
         "priority": str(one.priority),
         "first": f"{one.first:.2f}",
         "last": f"{one.last:.2f}",
-        "change": f"{one.change:+.1%}",
+        "change": "0.0%" if abs(one.change) < 0.0005 else f"{one.change:+.1%}",
         "worst": f"{one.worst:.0%}",
         "worst_at": times.moment(one.lowest_s),
     }

@@ -12,6 +12,7 @@ from iat_nova.model import (
     UNLIMITED,
     Change,
     Decision,
+    DeviceModel,
     DomainInventory,
     Hold,
     Layout,
@@ -36,6 +37,13 @@ QUANTITY_NAMES: Mapping[Quantity, str] = {
     Quantity.DDIO_HITS: "DDIO hits",
     Quantity.DDIO_MISSES: "DDIO misses",
 }
+
+ATTACHED: Mapping[str, str] = {
+    DeviceModel.AGGREGATION: "via OVS",
+    DeviceModel.SLICING: "VF or device",
+    DeviceModel.NONE: "-",
+}
+"""What people read for a `DeviceModel`; policies and JSON have the codes."""
 
 
 def line(iteration: Iteration, inventory: DomainInventory) -> str:

@@ -325,7 +325,7 @@ class AgentTest(HostCase):
 WITHOUT_SIMULATOR = """
 import re, sys, threading
 from iat_nova import conf
-from iat_nova.agent import wiring
+from iat_nova.agent import sources, wiring
 from iat_nova.agent.ownership import Ownership
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.experiments.bench import fake
@@ -338,8 +338,8 @@ settings = conf.load([sys.argv[1]])
 clock = SystemClock()
 counters = PerfCounters(events.SOFTWARE, clock, real_cpu=lambda cpu: 0)
 machine = Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
-host = wiring.host_reader(settings, machine)
-source = wiring.inventory(settings, host, clock)
+host = sources.host_reader(settings, machine)
+source = sources.inventory(settings, host, clock)
 agent = wiring.agent(settings, Ownership(machine), source, host, LogLanguage())
 source.start()
 iterate, iterations = agent.iterate, []

@@ -10,10 +10,13 @@ import unittest
 from unittest import mock
 
 from iat_nova.checks import doctor, rights
+from iat_nova.hardware.cat import pqos_lib
+from iat_nova.hardware.host import backends, probe
 from tests.functional.daemons import TestLibvirtd, short_folder
 from tests.functional.ovs_daemons import OvsDaemons
 from tests.unit.checks.test_doctor import DoctorCase
 from tests.unit.cmd.test_entry import ProgramCase
+from tests.unit.hardware import trees
 
 RUN_AS = rights.run_as  # DoctorCase replaces it
 NOBODY = 65534
@@ -196,6 +199,32 @@ class Rights(Causes):
         self.assertNotIn("Permission denied", " ".join(row["state"] for row in others))
 
 
+class Libpqos(Causes):
+    """A host that is to allocate through libpqos."""
+
+    def test_not_installed(self):
+        """The printed command installs the library; without the option it is no cause."""
+        self.assertEqual([], self.causes())
+        self.configure(cat_interface="pqos-os")
+        installed = self.folder / "installed"
+
+        def load(*_):
+            return mock.Mock(_name="libpqos.so.5") if installed.exists() else pqos_lib.load(("no",))
+
+        for module in (backends, probe):
+            self.enterContext(mock.patch.object(module, "load", load))
+        (row,) = self.causes()
+        self.assertEqual(
+            ("interfaces", "impossible", "pqos-absent", "install-pqos"),
+            tuple(row[name] for name in ("subject", "level", "code", "remedy_code")),
+        )
+        bin_ = self.programs(
+            **{"apt-get": f'[ "$*" = "install intel-cmt-cat" ] && : > {installed}'}
+        )
+        self.run_command(row["remedy"], bin=bin_)
+        self.assertEqual([], self.causes())
+
+
 class Lockdown(Causes):
     """A kernel that lets nobody write registers: secure boot, as a rule."""
 
@@ -215,6 +244,21 @@ class Lockdown(Causes):
         _, rows = self.rows()
         self.assertNotIn("lockdown", rows)
         self.assertEqual("msr", rows["ddio"]["values"]["chosen"])
+
+    def test_masks_through_registers(self):
+        """Where the masks are to go through registers too, lockdown is the cause, once."""
+        (self.roots.resctrl / "schemata").unlink()
+        for cpu in range(4):
+            trees.put_cpuid(self.roots.msr, cpu)
+        self.configure(cat_interface="pqos-msr")
+        self.put(self.roots.lockdown, "none [integrity] confidentiality\n")
+        with mock.patch.object(backends, "load"):
+            (row,) = self.causes()
+            self.assertEqual(
+                ("kernel-in-lockdown", "unlock-kernel"), (row["code"], row["remedy_code"])
+            )
+            self.put(self.roots.lockdown, "[none] integrity confidentiality\n")
+            self.assertEqual([], self.causes())
 
 
 class Packages(ProgramCase):

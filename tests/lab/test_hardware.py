@@ -2,13 +2,13 @@
 """The back ends on a real kernel over emulated registers; tests inside are reported one by one.
 
 perf and registers read what is fed; masks, classes and DDIO's ways are in the registers, through
-resctrl, with code and data prioritisation too; back ends are killed while they write. A class for
-each guest, so that two may run at a time.
+resctrl, with code and data prioritisation too, and through both interfaces of libpqos; back ends
+are killed while they write. A class for each guest, so that two may run at a time.
 """
 
 from tests.lab.lab import NEW_KERNEL, GuestCase
 
-MODULES = ("counters", "allocation", "guarded", "monitoring")
+MODULES = ("counters", "allocation", "pqos", "guarded", "monitoring")
 
 
 class OneSocket(GuestCase):
@@ -16,7 +16,7 @@ class OneSocket(GuestCase):
 
     def test_hardware(self):
         """All back ends."""
-        self.guest(*MODULES, "qualify", least=37)
+        self.guest(*MODULES, "qualify", least=104)
 
 
 class TwoSockets(GuestCase):
@@ -24,7 +24,7 @@ class TwoSockets(GuestCase):
 
     def test_hardware(self):
         """All back ends."""
-        self.guest(*MODULES, least=33, sockets=2)
+        self.guest(*MODULES, least=100, sockets=2)
 
 
 class DeviceClasses(GuestCase):
@@ -49,8 +49,8 @@ class NewKernel(GuestCase):
         """What differs by kernel: resctrl, perf, the msr driver, configuration space."""
         self.guest(
             "allocation.ResctrlContract", "allocation.DdioContract", "counters.Perf",
-            "guarded", "rootports", "monitoring",
-            least=44, kernel=NEW_KERNEL, options=("--root-ports", "2"),
+            "counters.MsrRegisters", "guarded", "rootports", "monitoring",
+            least=52, kernel=NEW_KERNEL, options=("--root-ports", "2"),
         )  # fmt: skip
 
 

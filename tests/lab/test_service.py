@@ -27,5 +27,5 @@ class NewKernel(GuestCase):
 
     def test_unit(self):
         """The unit as it ships counts and enforces there too, and puts the machine back."""
-        test = "service.Service.test_hung"
+        test = "service.Service.test_hung_and_through_libpqos"
         self.guest(test, least=1, kernel=NEW_KERNEL, options=OWN_DEFAULT)

@@ -20,6 +20,7 @@ SOURCES = (
         PACKAGE / "agent" / f"{name}.py"
         for name in (
             "loop",
+            "sources",
             "wiring",
             "restoring",
             "interlock",

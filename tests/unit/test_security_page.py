@@ -67,7 +67,7 @@ PROVEN = {
     "At Debian's own": f"{SERVICE}.test_restarted_and_stopped",
     "The unit has the msr driver loaded": f"{SERVICE}.test_restarted_and_stopped",
     "As its unprivileged user": f"{SERVICE}.test_restarted_and_stopped",
-    "An expired watchdog": f"{SERVICE}.test_hung "
+    "An expired watchdog": f"{SERVICE}.test_hung_and_through_libpqos "
     f"{SERVICE}.test_restarted_and_stopped {SERVICE}.test_handed_over",
     "``iat-nova qualify``": "tests.unit.test_imports.ContractsTest.test_the_sources_as_they_are",
     "It writes the same registers": "tests.lab.guest.qualify.Qualify.test_interrupted",
@@ -109,7 +109,7 @@ PROVEN = {
     # Where the privileges end
     "``/var/lib/iat-nova``": f"{HERE}.Modes.test_folders",
     "``history.sqlite``": MODES,
-    "``snapshot.json``": f"{MODES} tests.unit.hardware.test_ddio.Register.test_forged_bits",
+    "``snapshot.json``": f"{MODES} tests.unit.hardware.test_msr.CoreRegisters.test_forged_bits",
     "``hand-over.json``": MODES,
     "``pause.json``": MODES,
     "``holds/``": MODES,
@@ -131,8 +131,15 @@ PROVEN = {
     "``status``": f"{OWNED}.AnotherAccount.test_for_good",
     "``reload``": f"{ATTACK}.Signals.test_a_forged_process_number",
     "A snapshot has root write": "tests.unit.hardware.test_rootport.Wired.test_forged_registers",
-    "Of these registers": "tests.unit.hardware.test_ddio.Register.test_forged_bits "
+    "Of these registers": "tests.unit.hardware.test_msr.CoreRegisters.test_forged_bits "
+    "tests.unit.hardware.test_msr.ChaRegisters.test_forged_bits "
+    "tests.unit.hardware.test_ddio.Register.test_forged_bits "
     "tests.unit.hardware.test_iordt_classes.Contract.test_forged",
+    "A snapshot of libpqos": f"{ATTACK}.OneByOne.test_groups_of_another_program "
+    "tests.unit.hardware.test_pqos.OsInterface.test_groups_that_root_makes "
+    "tests.lab.guest.pqos.OsContract.test_owners_of_groups",
+    "A snapshot that root alone": "tests.unit.hardware.test_pqos.OsInterface."
+    "test_a_forged_snapshot",
     "A snapshot of resctrl": "tests.unit.hardware.test_resctrl.Restoring."
     "test_forged_monitoring_groups",
     "A root port": "tests.unit.hardware.test_rootport.Wired.test_a_forged_snapshot",

@@ -27,7 +27,7 @@ from typing import Any
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import wiring
+from iat_nova.agent import sources
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership, ownership
@@ -125,9 +125,9 @@ def real_machine(settings: conf.Settings) -> Ownership:
     cache.
     """
     settings = dataclasses.replace(settings, hardware="auto")
-    owned = ownership(settings, wiring.machine(settings))
+    owned = ownership(settings, sources.machine(settings))
     if not isinstance(owned.machine.counters, PerfCounters):
-        raise HardwareError(message("bench-needs-perf"))
+        raise HardwareError(message("bench-needs-perf"), message("unset-counters-interface"))
     owners = owned.owners()
     if owners:
         raise HardwareError(message("other-owners", owners=owners))

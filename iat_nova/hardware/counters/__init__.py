@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Counters of CPUs, LLC slices and tenants, through perf or resctrl."""
+"""Counters of CPUs, LLC slices and tenants, through perf, registers or resctrl."""

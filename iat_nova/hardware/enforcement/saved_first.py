@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Enforce the order of writes: snapshot first, then root ports."""
+"""Enforce the order of writes: snapshot first, then counters and root ports."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from iat_nova.hardware.api import Counters
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.enforcement.snapshot import Restored, Snapshot
+from iat_nova.hardware.host import backends
 from iat_nova.model import Message
 
 
@@ -32,3 +36,27 @@ class PortsOff:
     def restore(self) -> Restored:
         """Restore all saved settings, including root ports."""
         return self._snapshot.restore()
+
+
+class SavedFirst:
+    """Counters that are set up only with a snapshot on disk, because some set-ups write registers.
+
+    The rule also holds after a restore during a run, which removed the snapshot. The rule holds for
+    CPUs that appeared after the snapshot, too.
+    """
+
+    def __init__(self, counters: Counters, snapshot: Snapshot) -> None:
+        self._counters = counters
+        self._snapshot = snapshot
+        self._watched: frozenset[int] = frozenset()
+        self.read = counters.read
+        self.close = counters.close
+
+    def watch(self, cpus: Iterable[int]) -> None:
+        """Save the settings about to be written, then count on these CPUs."""
+        wanted = frozenset(cpus)
+        self._snapshot.protect(backends.COUNTING)
+        if self._watched and wanted - self._watched:
+            self._snapshot.extend(backends.COUNTING)
+        self._watched |= wanted
+        self._counters.watch(wanted)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from iat_nova.hardware.enforcement.snapshot_file import (
     BOOTLOADER,
     SnapshotError,
     SnapshotFile,
+    account_of,
 )
 from iat_nova.hardware.kernel import locks
 from iat_nova.hardware.kernel.rollback import Reach, Restorable
@@ -133,27 +134,37 @@ class Snapshot:
         if self._taken is not None:
             raise self._taken
 
-    def protect(self) -> Restored:
+    def protect(self, names: Collection[str] | None = None) -> Restored:
         """Ensure that a snapshot of the untouched host is on disk; call before the first write.
 
-        An existing snapshot means that a writer ended without restoring: the
+        `names`: the parts about to be written, None for all. Other parts are not saved, because
+        saved settings are restored: a process must not undo changes of other programs to parts that
+        it does not write. An existing snapshot means that a writer ended without restoring: the
         host is restored from this snapshot first. Raises `SnapshotError` when the restore fails or
         nothing can be saved; nothing may be written then.
         """
-        self._check_sole()
-        if self._memory or not self._parts:
+        wanted = self._parts if names is None else self._parts.keys() & names
+        if not wanted:  # nothing is written, also by an agent that only observes
             return Restored()
-        restored = self.put_back()
-        self._save({name: self._found(name) for name in self._parts})
+        self._check_sole()
+        unsaved = [name for name in wanted if name not in self._memory]
+        if not unsaved:
+            return Restored()
+        restored = Restored() if self._memory else self.put_back()
+        self._save({**self._memory, **{name: self._found(name) for name in unsaved}})
         return restored
 
-    def extend(self) -> None:
+    def extend(self, names: Collection[str] | None = None) -> None:
         """Add new CPUs and sockets to the snapshot.
 
-        Call before the first write to them; settings saved earlier stay. Raises `HardwareError`.
+        Call before the first write to them. `names`: the parts about to be written, None for all;
+        settings saved earlier stay. Raises `HardwareError`.
         """
         self._check_sole()
-        saved = {name: _extended(one, self._found(name)) for name, one in self._memory.items()}
+        wanted = self._memory.keys() if names is None else self._memory.keys() & names
+        saved = self._memory | {
+            name: _extended(self._memory[name], self._found(name)) for name in wanted
+        }
         if saved != self._memory:
             self._save(saved)
 
@@ -307,6 +318,13 @@ class Snapshot:
         self._left, self._unreached = left, tuple(places)
         return Restored(tuple(done), tuple(failed), tuple(places), tuple(agreed))
 
+    def saved(self, name: str) -> Any:
+        """Return the saved settings of a part, or None.
+
+        Raises `SnapshotError` as `pending` does.
+        """
+        return self._known().get(name)
+
     @property
     def pending(self) -> bool:
         """Whether there is a snapshot of this boot: the host may have other settings now.
@@ -320,6 +338,11 @@ class Snapshot:
     def on_disk(self) -> bool:
         """Whether there is a file, readable or not. Raises `SnapshotError`."""
         return self._file.exists
+
+    @property
+    def account(self) -> int:
+        """See `snapshot_file.account_of`. Raises `SnapshotError`."""
+        return account_of(self._path)
 
     def out_of_reach(self) -> tuple[Message, ...] | None:
         """Return the places of all saved settings, if none of them can be restored now.

@@ -2,7 +2,8 @@
 """The file with the original hardware settings: read whole and checked, or refused.
 
 The file carries a checksum over its content and the id of its boot. The file is read and checked as
-a whole before any setting is used.
+a whole before any setting is used. Format 1, of releases before the checksum, can be read too: an
+upgrade may find a file of the old version.
 
 A snapshot of another boot does not count: a reboot resets the hardware. A start by kexec does not
 count as a reboot: the boot id changes, while no register is reset.
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -28,23 +30,38 @@ BOOTLOADER = Path("/proc/sys/kernel/bootloader_type")
 _KEXEC = (
     0xD  # Linux, Documentation/arch/x86/boot.rst, type_of_loader; sysctl kernel.bootloader_type
 )
-_FORMAT = 2
+_FORMAT, _WITHOUT_CHECKSUM = 2, 1
 _MODE = 0o640  # root, and the service's group
 _ADVICE = message("look-and-remove-snapshot")
 
 
-_SHAPE = record(
-    {
-        "format": whole(_FORMAT, _FORMAT),
-        "boot": text(r".{1,64}", "a boot id"),
-        "parts": {"type": "object", "title": "an object"},
-        "sha256": text(r"[0-9a-f]{64}", "a checksum"),
-    }
-)
+_FIELDS: Mapping[str, Shape] = {
+    "format": whole(_WITHOUT_CHECKSUM, _FORMAT),
+    "boot": text(r".{1,64}", "a boot id"),
+    "parts": {"type": "object", "title": "an object"},
+}
+_SHAPES = {
+    _WITHOUT_CHECKSUM: record(_FIELDS),
+    _FORMAT: record({**_FIELDS, "sha256": text(r"[0-9a-f]{64}", "a checksum")}),
+}
 
 
 class SnapshotError(HardwareError):
     """The host cannot be guarded, so it must not be changed."""
+
+
+def account_of(path: Path) -> int:
+    """Return the user ID of the account that decides on a snapshot's file, 0 for root alone.
+
+    An account other than root may forge the file. Without the folder, this process has the settings
+    in memory, and its own account counts. Raises `SnapshotError`.
+    """
+    try:
+        return OwnedFolder(path.parent).account
+    except FileNotFoundError:
+        return os.geteuid()
+    except OSError as error:
+        raise SnapshotError(unusable(path.parent, error)) from error
 
 
 class SnapshotFile:
@@ -133,7 +150,7 @@ class SnapshotFile:
         except Unreadable as error:
             # The file is renamed into place when complete, so another program damaged it.
             raise self._refusal(str(error)) from error
-        if content.get("format", _FORMAT) != _FORMAT:
+        if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
             if self._was_reset(content):
                 return None
             found = shortened(repr(content["format"]))
@@ -145,8 +162,9 @@ class SnapshotFile:
 
     def _check(self, content: dict[str, Any]) -> None:
         """Raise `ValueError` unless all of the content is as written."""
-        check(_SHAPE, content)
-        if content["sha256"] != _checksum(content):
+        number = content.get("format")
+        check(_SHAPES[_WITHOUT_CHECKSUM if number == _WITHOUT_CHECKSUM else _FORMAT], content)
+        if number == _FORMAT and content["sha256"] != _checksum(content):
             raise ValueError("its checksum is of other content")
         self.check_parts(content["parts"])
 

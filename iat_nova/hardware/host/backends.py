@@ -4,47 +4,57 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Iterable
 
-from iat_nova.common.clock import Clock
+from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.hardware.api import HardwareError, joined
+from iat_nova.hardware.cat.pqos import PqosAllocator
+from iat_nova.hardware.cat.pqos_lib import Interface, load
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.counters import events
+from iat_nova.hardware.counters.cha_msr import ChaMsr
 from iat_nova.hardware.counters.monitor import Monitor, offered
+from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, FoundWays, check_usable
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.host import counter_choice
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
-from iat_nova.hardware.host.probe import Host, writes_refused
+from iat_nova.hardware.host.probe import Host, text_of, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
-RESCTRL, PORT_DCA, DEVICE_CLASS = "resctrl", "port dca", "ddio iordt"
-"""Names of parts: masks, root ports, and devices' class."""
+PORT_DCA, DEVICE_CLASS = "port dca", "ddio iordt"
+CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
+"""Names of parts: root ports, devices' class, and counters programmed through registers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preferences:
     """The operator's choice of interfaces; ``auto`` takes the first usable interface.
 
-    `ddio`: auto, msr, io_alloc, iordt, none. `software_counters`: no real counts, to measure the
-    loop. `cha_slices`: LLC slices counted in every package, None for all; at least one slice per
-    cluster of sub-NUMA clustering. `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for
-    limits that are not in percent. `port_dca`: switch the root ports in `dca_off_ports` and
-    `dca_ports`. `monitor`: monitor the LLC by tenant.
+    `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, iordt, none.
+    `counters`: auto, perf, msr, software (no real counts, to measure the loop). `cha_slices`: LLC
+    slices counted in every package, None for all; at least one slice per cluster of sub-NUMA
+    clustering. `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for limits that are not
+    in percent. `port_dca`: switch the root ports in `dca_off_ports` and `dca_ports`. `monitor`:
+    monitor the LLC by tenant. `account` returns the user ID of the account that decides on the
+    snapshot.
     """
 
+    cat: str = "auto"
     ddio: str = "auto"
-    software_counters: bool = False
+    counters: str = "auto"
     cha_slices: int | None = 1
     memory_bandwidth_gbps: float | None = None
     port_dca: bool = False
     dca_off_ports: tuple[str, ...] = ()
     dca_ports: tuple[str, ...] = ()
     monitor: bool = False
+    account: Callable[[], int] = os.geteuid
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Machine:
@@ -67,16 +77,13 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Mac
 
 
 def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
-    host.fs.info()  # raises the reason where the kernel does not offer resctrl
-    cat_choice = ChosenInterface("cat", RESCTRL, message("resctrl-arbitrates"))
+    cat_choice = _cat(host, wanted.cat)
 
     def domains() -> tuple[CacheDomain, ...]:  # DDIO and the allocator need each other
         return allocator.domains()
 
-    ddio, ddio_choice = _ddio(host, wanted.ddio, domains)
-    reader, reader_choice = counter_choice.ddio_counters(
-        host, wanted.cha_slices, software=wanted.software_counters
-    )
+    ddio, ddio_choice = _ddio(host, wanted.ddio, domains, cat_choice.chosen)
+    reader, reader_choice = counter_choice.ddio_counters(host, wanted.counters, wanted.cha_slices)
     tells_hits = host.model is not None and host.model.cha is not None
     found: dict[int, WayMask | None] = {}
 
@@ -96,20 +103,16 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
             bandwidth=_of_the_whole(domain.bandwidth, wanted.memory_bandwidth_gbps),
         )
 
-    allocator = Resctrl(
-        host.fs,
-        host.topology,
-        coupled=host.resctrl.coupled,
-        read_register=_register_reader(host),
-        complete=complete,
-    )
-    counters, counters_choice = counter_choice.counters(
-        host, clock, reader, software=wanted.software_counters
-    )
+    allocator = _allocator(host, cat_choice.chosen, complete, wanted.account)
+    counters, counters_choice = counter_choice.counters(host, clock, wanted.counters, reader)
     parts: dict[str, Restorable] = {DEVICE_CLASS: ddio} if isinstance(ddio, DeviceClass) else {}
-    parts[RESCTRL] = allocator  # after devices, which leave their class first
+    parts[cat_choice.chosen] = allocator  # after devices, which leave their class first
     if not isinstance(ddio, FixedDdio):
         parts[f"ddio {ddio_choice.chosen}"] = ddio
+    if isinstance(counters, MsrCounters):
+        parts[CORE_COUNTERS] = counters
+    if isinstance(reader, ChaMsr):
+        parts[CHA_COUNTERS] = reader
     ports = None
     if wanted.port_dca:
         ports = parts[PORT_DCA] = root_ports(host, wanted.dca_off_ports, wanted.dca_ports)
@@ -136,13 +139,13 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         ports=ports,
         port_ways=ddio if isinstance(ddio, DeviceClass) else None,
         locate=locate,
-        monitor=_monitor(host) if wanted.monitor else None,
+        monitor=_monitor(host, cat_choice) if wanted.monitor else None,
     )
 
 
-def _monitor(host: Host) -> Monitor:
+def _monitor(host: Host, cat: ChosenInterface) -> Monitor:
     """Return a monitor of tenants. Raises `HardwareError` if the host has no monitoring."""
-    offer = offered(host.fs)
+    offer = offered(host.fs) if cat.chosen == "resctrl" else None
     if offer is None or not offer.events:
         raise HardwareError(
             message("monitoring-absent"),
@@ -171,23 +174,76 @@ def _has_port_dca(host: Host) -> bool:
     return host.model is events.SKYLAKE
 
 
-def restorers(host: Host) -> dict[str, Restorable]:
+def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
     """Return restorers for the parts of every possible choice, by name; nothing is opened yet.
 
     Settings that one agent saved must be restored even if the next agent would choose other
     interfaces, or none. For example, a counter that cannot be opened must not prevent restoring
-    masks.
+    masks. `account` as in `Preferences`.
     """
     # First: devices leave their class before their class goes.
     parts: dict[str, Restorable] = {
         DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED))
     }
-    parts[RESCTRL] = Resctrl(host.fs, host.topology)
+    parts |= {
+        name: PqosAllocator(interface, host.topology, host.fs, account=account)
+        for name, interface in _INTERFACES.items()
+    }
+    parts["resctrl"] = Resctrl(host.fs, host.topology)
     parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
     if _has_port_dca(host):  # otherwise no agent saved ports, and the register has another meaning
         parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
+    if host.model is not None and host.model.core_registers:
+        parts[CORE_COUNTERS] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
+        if host.model.cha_registers is not None:
+            parts[CHA_COUNTERS] = counter_choice.cha_registers(host, host.model, 1, 1)
     return parts
+
+
+_INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
+
+
+def _cat(host: Host, wanted: str) -> ChosenInterface:
+    """Choose the interface for CAT: resctrl wherever the kernel offers resctrl."""
+    if wanted in _INTERFACES:
+        load()  # the error names the package to install
+        return ChosenInterface("cat", wanted, ASKED)
+    try:
+        host.fs.info()
+    except HardwareError as error:
+        kernel_has_it = "resctrl" in text_of(host.roots.proc / "filesystems").split()
+        if wanted != "auto" or kernel_has_it:
+            raise
+        load()
+        return ChosenInterface("cat", "pqos-msr", message("pqos-instead", error=error.message))
+    return ChosenInterface("cat", "resctrl", message("resctrl-arbitrates"))
+
+
+def _allocator(
+    host: Host,
+    name: str,
+    complete: Callable[[CacheDomain], CacheDomain],
+    account: Callable[[], int],
+) -> Resctrl | PqosAllocator:
+    coupled = host.resctrl.coupled
+    if name in _INTERFACES:
+        return PqosAllocator(
+            _INTERFACES[name],
+            host.topology,
+            host.fs,
+            coupled=coupled,
+            complete=complete,
+            devices=host.roots.msr,
+            account=account,
+        )
+    return Resctrl(
+        host.fs,
+        host.topology,
+        coupled=coupled,
+        read_register=_register_reader(host),
+        complete=complete,
+    )
 
 
 def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
@@ -201,10 +257,10 @@ def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
 
 
 def _ddio(
-    host: Host, wanted: str, domains: Domains
+    host: Host, wanted: str, domains: Domains, cat: str
 ) -> tuple[MsrDdio | IoAllocDdio | FixedDdio | DeviceClass, ChosenInterface]:
     if wanted == "iordt":
-        return _iordt(host, domains)
+        return _iordt(host, domains, cat)
     refusals: list[HardwareError] = []
     if wanted in ("auto", "msr"):
         refused = _no_ddio_register(host)
@@ -237,9 +293,11 @@ def _ddio(
     return FixedDdio(lambda: _static_ddio(host), why), ChosenInterface("ddio", "none", why, denied)
 
 
-def _iordt(host: Host, domains: Domains) -> tuple[DeviceClass, ChosenInterface]:
+def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, ChosenInterface]:
     """Return DDIO's ways by a class of devices. Raises `HardwareError` if unusable here."""
     try:
+        if cat != "resctrl":
+            raise HardwareError(message("iordt-without-resctrl"))
         check_usable(host.io_rdt(), host.fs)
     except HardwareError as error:
         state = message("ddio-interface-refused", wanted="iordt", reason=error.state)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of a host's counters: perf events of the hardware, or of software for measurements."""
+"""The choice of a host's counters: perf events, registers, or software events for measurements."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import Counters, HardwareError
 from iat_nova.hardware.counters import perf_event
 from iat_nova.hardware.counters.cha import ChaPerf, cha_pmus
+from iat_nova.hardware.counters.cha_msr import ChaMsr
 from iat_nova.hardware.counters.events import SOFTWARE, Model
 from iat_nova.hardware.counters.fabric import FabricPerf, fabric_pmu
+from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.counters.perf import DomainReader, PerfCounters
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface
 from iat_nova.hardware.host.probe import Host
@@ -16,12 +18,12 @@ from iat_nova.model import message
 
 
 def ddio_counters(
-    host: Host, slices: int | None, *, software: bool
+    host: Host, wanted: str, slices: int | None
 ) -> tuple[DomainReader | None, ChosenInterface]:
     """Choose the reader of DDIO's hits and misses, None if the host has no such counters."""
     role = "ddio counters"
     model = host.model
-    if software or model is None:
+    if wanted == "software" or model is None:
         return None, ChosenInterface(role, "none", message("cpu-without-events"))
     try:
         if model.cha is None:
@@ -29,6 +31,8 @@ def ddio_counters(
         pmus = cha_pmus(host.roots.pmus)
     except HardwareError as error:
         return None, ChosenInterface(role, "none", error.message)
+    if wanted == "msr":
+        return _cha_by_registers(host, model, len(pmus), _slices(host, slices))
     if not pmus:
         return None, ChosenInterface(role, "none", message("cha-pmus-absent"))
     reader = ChaPerf(
@@ -48,6 +52,18 @@ def _slices(host: Host, wanted: int | None) -> int | None:
     return max(wanted, *clusters)
 
 
+def _cha_by_registers(
+    host: Host, model: Model, slices: int, counted: int | None
+) -> tuple[DomainReader | None, ChosenInterface]:
+    role = "ddio counters"
+    if model.cha_registers is None:
+        why = message("cha-registers-unknown", cpu=model.name)
+        return None, ChosenInterface(role, "none", why)
+    if not slices:
+        return None, ChosenInterface(role, "none", message("slices-unknown"))
+    return cha_registers(host, model, slices, counted), ChosenInterface(role, "msr", ASKED)
+
+
 def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, ChosenInterface]:
     """Return counters of lines that devices write, for CPUs that do not count hits and misses."""
     role = "ddio counters"
@@ -61,19 +77,46 @@ def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, Cho
     return reader, ChosenInterface(role, "perf", message("fabric-chosen"))
 
 
+def cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
+    """Return the reader of LLC slices through registers, of which `counted` per package count."""
+    assert model.cha is not None
+    assert model.cha_registers is not None
+    return ChaMsr(
+        host.msr,
+        model.cha_registers,
+        model.cha,
+        lambda: {cache.id: cache.cpus[0] for cache in host.topology.caches()},
+        slices=slices,
+        counted=counted,
+    )
+
+
 def counters(
-    host: Host, clock: Clock, reader: DomainReader | None, *, software: bool
+    host: Host, clock: Clock, wanted: str, reader: DomainReader | None
 ) -> tuple[Counters, ChosenInterface]:
     """Choose the counters of CPUs. Raises `HardwareError` if none can be used."""
-    if software:
+    if wanted == "software":
         return PerfCounters(SOFTWARE, clock), ChosenInterface("counters", "software", ASKED)
     if host.model is None:
         raise HardwareError(
-            message("counters-without-events", cpu=host.cpu_model.name),
+            message("counters-without-events", wanted=wanted, cpu=host.cpu_model.name),
             message("report-cpu"),
         )
+    if wanted == "msr":
+        if not host.model.core_registers:
+            raise HardwareError(
+                message("counters-by-kernel-only", cpu=host.model.name),
+                message("set-option", option="counters_interface", value="perf"),
+            )
+        registers = MsrCounters(host.msr, host.model.core, host.topology, clock, reader)
+        return registers, ChosenInterface("counters", "msr", ASKED)
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is not None:
-        raise HardwareError(message("counters-refused", reason=refused.state), refused.remedy)
+        remedy = refused.remedy
+        if host.model.core_registers:
+            other = message("or-counters-by-msr")
+            remedy = other if remedy is None else message("several", causes=(remedy, other))
+        state = message("counters-refused", wanted=wanted, reason=refused.state)
+        raise HardwareError(state, remedy)
     perf = PerfCounters(host.model.core, clock, domains=reader)
     return perf, ChosenInterface("counters", "perf", message("perf-group-each-cpu"))

@@ -67,7 +67,7 @@ class Machine:
 
     def missing(self) -> tuple[Message, ...]:
         """Return messages on missing interfaces that writing masks needs, with remedies."""
-        if self.host is None or self.host.resctrl.mounted():
+        if self.host is None or "pqos-msr" in self.parts or self.host.resctrl.mounted():
             return ()
         return (message("resctrl-unmounted", path=str(self.host.fs.root)),)
 

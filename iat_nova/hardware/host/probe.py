@@ -10,11 +10,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.cat.resctrl_fs import PREFIX, BandwidthLimits, ResctrlFs
 from iat_nova.hardware.counters import events, perf_event
@@ -29,6 +31,9 @@ from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
 from iat_nova.hardware.kernel.sockets import TABLE, Sockets
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, message
+
+_OF_GROUPS = ("group-of-libvirt", "group-of-other")
+"""Codes of findings about a control group, named by their value `group`."""
 
 
 class Level(enum.StrEnum):
@@ -108,23 +113,41 @@ class Host:
         return self.cpu_model.known
 
 
-def findings(host: Host) -> list[Finding]:
-    """Examine all interfaces; return findings in the order of repair."""
+def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) -> list[Finding]:
+    """Examine all interfaces; return findings in the order of repair.
+
+    `ours`: groups that libpqos made for us. `agent`: PID of a running agent. Resources of these do
+    not count as another owner's.
+    """
     found = []
     for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha):
         try:
             found += look(host)
         except HardwareError as error:
             found.append(refusal(look.__name__.strip("_"), error))
-    return [*found, *_pqos(host)]
+    return _not_ours([*found, *_pqos_library(), *_pqos(host, agent)], ours)
 
 
-def owners(host: Host) -> tuple[Message, ...]:
+def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[Message, ...]:
     """Return a message for each other program that allocates cache now.
 
-    The check is cheap enough for every reading of the inventory.
+    The check is cheap enough for every reading of the inventory. `ours`: groups that libpqos made
+    for us.
     """
-    return reasons([*_resctrl(host), *_pqos(host)], Level.OBSERVE)
+    return reasons(_not_ours([*_resctrl(host), *_pqos(host)], ours), Level.OBSERVE)
+
+
+def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
+    """Leave out groups that libpqos's OS interface made for us, which take every class."""
+    made = frozenset(ours)
+    if not made:
+        return found
+    return [
+        one
+        for one in found
+        if one.state.code != "no-class-left"
+        and not (one.state.code in _OF_GROUPS and one.state.values["group"] in made)
+    ]
 
 
 def reasons(found: Iterable[Finding], level: Level) -> tuple[Message, ...]:
@@ -258,7 +281,7 @@ def _foreign(host: Host, name: str) -> Finding:
 
 
 def _msr(host: Host) -> list[Finding]:
-    if host.model is None or host.cpu_model.vendor != "GenuineIntel":
+    if host.model is None or not host.model.core_registers:
         return [Finding("msr driver", Level.MISSING, message("registers-unknown"))]
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
         found = [Finding("msr driver", Level.OK, message("msr-loaded"))]
@@ -367,9 +390,17 @@ def _fabric(host: Host) -> list[Finding]:
     return [*found, Finding(subject, Level.OK, state)]
 
 
-def _pqos(host: Host) -> list[Finding]:
+def _pqos_library() -> list[Finding]:
+    try:
+        name = load()._name
+    except HardwareError as error:
+        return [refusal("libpqos", error)]
+    return [Finding("libpqos", Level.OK, message("libpqos-usable", library=name))]
+
+
+def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
     owner = lock_holder(host.roots.pqos_lock, host.roots.proc)
-    if owner is None:
+    if owner in (None, os.getpid(), agent):  # the agent itself may work through libpqos
         return []
     state = message("libpqos-in-use", pid=owner, path=str(host.roots.pqos_lock))
     remedy = message("end-process", pid=owner)

@@ -36,11 +36,11 @@ def one_of(values: Sequence[int]) -> Shape:
     return {"type": "integer", "enum": list(values), "title": title}
 
 
-def record(needed: Mapping[str, Shape]) -> Shape:
-    """Return the shape of an object with these keys, and no further keys."""
+def record(needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
+    """Return the shape of an object with the needed keys, optional keys, and no further keys."""
     return {
         "type": "object",
-        "properties": dict(needed),
+        "properties": {**needed, **(optional or {})},
         "required": list(needed),
         "additionalProperties": False,
     }
@@ -85,3 +85,4 @@ def check(shape: Shape, value: Any) -> None:
 NUMBER = text(r"\d{1,6}", "a number")
 HEX = text(r"[0-9a-f]{1,16}", "a number of 64 bits in hexadecimal digits")
 INDEX = whole(0, 10**6 - 1)
+VALUE = whole(0, (1 << 64) - 1)

@@ -55,6 +55,48 @@ _CLASSES: Mapping[str, str] = {
     "{there:list}",
     "groups-of-absent-domains": "the last agent left groups of cache domains that do not exist now",
     "groups-changed-meanwhile": "changed by another program since the hand-over: {changes:also}",
+    # libpqos
+    "pqos-instead": "libpqos is there, and {error:also}",
+    "pqos-absent": "no libpqos on this host (looked for {names:list})",
+    "pqos-in-use": "process {process} uses libpqos ({path})",
+    "pqos-beside-resctrl": "{path} is mounted: libpqos's MSR interface would write registers that "
+    "the kernel manages, and the kernel would not notice",
+    "pqos-beside-group": "{path}: another program made this group, and libpqos's OS interface "
+    "needs every class",
+    "pqos-without-cpus": "cache domain {domain}: libpqos knows none of its CPUs",
+    "pqos-without-l3": "libpqos: this machine has no L3 cache allocation",
+    "pqos-without-capabilities": "libpqos returned no capabilities",
+    "pqos-coreinfo-unknown": "libpqos: struct pqos_coreinfo of CPU {cpu} has an unknown form",
+    "pqos-l3ca-unknown": "libpqos's struct pqos_l3ca has an unknown form (versions 4 to 7 are "
+    "known)",
+    "pqos-mba-unknown": "libpqos's struct pqos_mba has an unknown form (versions 4 to 7 are known)",
+    "pqos-version-unknown": "libpqos version {version}: only 4 to 7 are known",
+    "pqos-cap-size": "libpqos: struct pqos_cap has {size_bytes} bytes, expected {known_bytes}: "
+    "this build of libpqos is not supported",
+    "pqos-l3ca-size": "libpqos: struct pqos_cap_l3ca has {size_bytes} bytes, expected one of "
+    "{known_bytes:list}: this build of libpqos is not supported",
+    "pqos-cdp-on": "code and data prioritisation is on",
+    "pqos-call-failed": "libpqos: {call}: {reason:also}",
+    "pqos-change-failed": "libpqos: {call} ({what:also}): {reason:also}",
+    "pqos-masks": "domain {domain} {masks:list}",
+    "pqos-limit": "domain {domain} class {number} = {limit}",
+    "pqos-cpu": "CPU {cpu}",
+    "pqos-cpu-into-class": "CPU {cpu} into class {number}",
+    "pqos-class-mask": "class {number} = {mask:mask}",
+    "pqos-class-limit": "class {number} = {limit}",
+    "pqos-code": "code {number}",
+    "pqos-error": "error",
+    "pqos-bad-parameter": "bad parameter",
+    "pqos-not-offered": "not offered by this machine",
+    "pqos-not-initialised": "not initialised",
+    "pqos-register-refused": "register or file refused",
+    "pqos-performance-counters": "performance counters",
+    "pqos-busy": "busy",
+    "pqos-interface-unsupported": "interface not supported",
+    "pqos-overflow": "overflow",
+    "pqos-unavailable": "unavailable",
+    "cpu-in-foreign-class": "another program has put CPU {cpu} into class {number}",
+    "cpuid-without-l3": "CPUID: this CPU has no L3 cache allocation",
 }
 
 _DDIO: Mapping[str, str] = {
@@ -85,6 +127,7 @@ _DDIO: Mapping[str, str] = {
     "iordt-register-differs": "I/O RDT channel {channel}: register {address:#x} was set to "
     "{value:#x} and reads {now:#x}",
     "iordt-without-classes": "the CPU counts devices alone, and has no classes for them",
+    "iordt-without-resctrl": "classes of devices are groups of resctrl, which is not used here",
     "iordt-with-cdp": "resctrl is mounted with code and data prioritisation",
     "iordt-channels-untagged": "I/O RDT channels {channels:list} have no class tags: their devices "
     "would fill the ways of class 0",
@@ -126,6 +169,12 @@ _COUNTERS: Mapping[str, str] = {
     "register-unread": "{path}/msr: register {register:#x}: read: {reason}",
     "register-unwritten": "{path}/msr: register {register:#x}: write {value:#x}: {reason}",
     "register-writes-off": "{refusal:also}: the msr driver refuses writes",
+    "register-owner-offline": "register {register:#x}: its owner is offline",
+    "counter-in-use": "CPU {cpu}: counter {counter} (register {register:#x} = {value:#x}) is in "
+    "use",
+    "cha-counter-in-use": "CPU {cpu}: CHA {slice} counter {counter} (register {register:#x} = "
+    "{value:#x}) is in use",
+    "slices-too-many": "{slices} LLC slices a package: this CPU has at most {most}",
     # perf
     "perf-unknown-machine": "perf_event_open is not known on {machine}",
     "perf-refused": "CPU {cpu}, perf event type {type} config {config:#x}: {reason}",
@@ -141,13 +190,16 @@ _COUNTERS: Mapping[str, str] = {
     "pmu-term-absent": "{pmu}: this kernel's PMU has no term {term!r} (it has: {there:list})",
     "pmu-value-too-wide": "a value is too wide for the bits {bits} of its term",
     # which counters are chosen
-    "counters-without-events": "no event table for this CPU ({cpu}): the "
-    "agent could not count the effect of its decisions",
-    "counters-refused": "no counters: {reason:also}",
+    "counters-without-events": "counters_interface = {wanted}: no event table for this CPU "
+    "({cpu}): the agent could not count the effect of its decisions",
+    "counters-by-kernel-only": "counters_interface = msr: {cpu} is counted through the kernel only",
+    "counters-refused": "counters_interface = {wanted}: perf: {reason:also}",
     "perf-group-each-cpu": "one group and one system call per CPU",
     "cpu-without-events": "no event table for this CPU",
     "cha-pmus-absent": "no uncore_cha PMU (modprobe intel_uncore)",
     "cha-pmus-counted": "the kernel's {pmus} CHA PMUs",
+    "cha-registers-unknown": "no table of CHA registers for {cpu} (counters_interface = perf)",
+    "slices-unknown": "only uncore_cha PMUs give the number of slices (modprobe intel_uncore)",
     "fabric-event-unknown": "no event of this CPU is known; this CPU does not count hits and "
     "misses of devices",
     "fabric-pmu-absent": "no amd_df PMU (modprobe amd_uncore); this CPU does not count hits and "
@@ -155,7 +207,8 @@ _COUNTERS: Mapping[str, str] = {
     "fabric-chosen": "amd_df: lines that devices write, by socket; this CPU does not count hits "
     "and misses of devices",
     # monitoring of tenants
-    "monitoring-absent": "monitor_tenants: this CPU or kernel monitors no cache",
+    "monitoring-absent": "monitor_tenants: this CPU or kernel monitors no cache, or resctrl is not "
+    "used",
     "rmids-too-few": "{tenants} tenants need an RMID each, but only {free} of {rmids} are free",
     "rmids-in-limbo": "{waiting} of {tenants} tenants wait for an RMID: those given back in the "
     "last {limbo_s:.0f} s may be in use yet",
@@ -173,6 +226,10 @@ _CHANGES: Mapping[str, str] = {
     "group-register-changed": "{group:group}: the register of domain {domain} is {mask:mask}, the "
     "agent left {left:mask}",
     "group-limit-changed": "{group:group}: MB:{domain} is {limit}, the agent wrote {wrote}",
+    "class-mask-changed": "class {number}: L3:{domain} is {mask:mask}, the agent wrote "
+    "{wrote:mask}",
+    "class-limit-changed": "class {number}: MB:{domain} is {limit}, the agent wrote {wrote}",
+    "class-cpu-moved": "CPU {cpu} was moved out of class {number}",
     "port-ways-changed": "domain {domain}: another program changed the ways of port {ports:list}",
     "ddio-changed": "domain {domain}: DDIO was left at {left:mask} and is at {now:mask}",
     "iordt-port-absent": "the table IRDT has no port {port} any more",
@@ -231,6 +288,11 @@ _SNAPSHOT: Mapping[str, str] = {
     "left-to-next-agent": "handed over: the next agent has {within_s:g} s to adopt the masks; "
     "without a next agent, systemd then restores the original settings",
     # what is out of reach
+    "class-masks-offline": "class masks of cache {cache}: its CPUs are offline",
+    "class-limits-offline": "bandwidth limits of cache {cache}: its CPUs are offline",
+    "classes-of-cpus-offline": "classes of CPUs {cpus}: its CPUs are offline",
+    "cpu-registers-offline": "registers of CPUs {cpus}: its CPUs are offline",
+    "domain-registers-offline": "registers of cache domains {domains}: its CPUs are offline",
     "ddio-register-offline": "IIO_LLC_WAYS of cache domain {domain}: its CPUs are offline",
     "iordt-switch-offline": "classes of devices of cache domain {domain}: its CPUs are offline",
     "port-not-in-sysfs": "root port {port} is not in sysfs",
@@ -240,6 +302,10 @@ _SNAPSHOT: Mapping[str, str] = {
     "removed": "removed {path}",
     "default-mask-restored": "default group {resource}:{domain} = {mask:mask}",
     "monitored-cpus-restored": "monitoring group {group}: CPUs {cpus} given back",
+    "cpu-class-restored": "CPU {cpu} in class {number}",
+    "class-masks-restored": "domain {domain}: {masks:list}",
+    "class-limits-restored": "domain {domain}: memory bandwidth of {limits:list}",
+    "register-restored": "CPU {cpu}: register {register:#x} = {value:#x}",
     "ddio-register-restored": "domain {domain}: IIO_LLC_WAYS = {value:#x}",
     "io-alloc-disabled": "io_alloc disabled",
     "io-alloc-restored": "io_alloc_cbm {domain}={mask:x}",
@@ -268,6 +334,16 @@ _REMEDIES: Mapping[str, str] = {
     "cache",
     "remove-group-or-spare-cpus": "remove the group (rmdir), or do not use its CPUs",
     "end-or-await-program": "end the program, or wait for its end",
+    # libpqos
+    "install-pqos": "apt-get install intel-cmt-cat",
+    "use-resctrl": "use resctrl",
+    "use-resctrl-or-cdp-off": "use resctrl, or switch code and data prioritisation off: pqos "
+    "--iface=msr -R l3cdp-off",
+    "use-resctrl-or-umount": "use resctrl, or umount {path}",
+    "end-or-use-resctrl": "end the program, or use resctrl",
+    "remove-group-or-use-resctrl": "remove the group (rmdir), or use resctrl",
+    "spare-or-free-class": "do not use the class, or free the class: pqos -R",
+    "ask-doctor-and-pqos": "iat-nova doctor shows what is missing, pqos -v -s what libpqos says",
     # registers and root ports
     "load-msr": "load the driver: modprobe msr",
     "load-intel-uncore": "load the driver: modprobe intel_uncore",
@@ -311,6 +387,12 @@ _REMEDIES: Mapping[str, str] = {
     "counters-held": "another program holds the counters exclusively",
     "kernel-without-perf": "the kernel was built without perf events",
     "see-perf-event-open": "see perf_event_open(2)",
+    "end-counting-or-use-perf": "end the program that counts there, or use the perf back end",
+    "end-counting-or-use-pmus": "end the program that counts there, or use the kernel's PMUs "
+    "(counters_interface = perf)",
+    "or-counters-by-msr": "or set counters_interface = msr, which takes counters the kernel does "
+    "not know of",
+    "unset-counters-interface": "unset [iat] counters_interface",
     # snapshot and restore
     "run-restore": "run iat-nova restore",
     "restore-after-agent": "run `iat-nova restore` when the agent has ended",

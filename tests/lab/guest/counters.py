@@ -10,8 +10,11 @@ from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.api import CoreCounts, HardwareError
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.cha import ChaPerf, cha_pmus
+from iat_nova.hardware.counters.cha_msr import ChaMsr
+from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.counters.perf import PerfCounters
 from iat_nova.hardware.counters.perf_event import PerfEvent
+from iat_nova.hardware.kernel.msr import PERFEVTSEL, Msr
 from tests.lab.guest.machine import TOPOLOGY, Registers, plug
 from tests.proofs import proves
 from tests.said import raises
@@ -29,9 +32,10 @@ def first_cpus():
 
 
 class CountersContract:
-    """What perf must do, with one slice and with all."""
+    """What both back ends must do."""
 
     slices = 1
+    survives = False
 
     def setUp(self):
         self.cpus = sorted(TOPOLOGY.online())
@@ -111,13 +115,13 @@ class CountersContract:
     def test_off_and_on_between_two_readings(self):
         """Even after an absence nobody saw totals never fall, and the next watch mends what broke.
 
-        perf's events never live through it.
+        Registers may live through it (the lab's do), perf's events never do.
         """
         cpu = self.cpus[-1]
         before = self.read().cores[cpu]
         plug(cpu, False)
         plug(cpu, True)
-        self.assertNotIn(cpu, self.read().cores)
+        self.assertEqual(self.survives, cpu in self.read().cores)
         self.counters.watch(self.cpus)
         after = self.read().cores[cpu]
         self.assertTrue(all(b >= a for a, b in zip(before, after, strict=True)), (before, after))
@@ -156,6 +160,55 @@ class Perf(CountersContract, unittest.TestCase):
 
 class PerfAllSlices(Perf):
     """All slices added up."""
+
+    slices = None
+
+
+@proves("counters: msr")
+class MsrRegisters(CountersContract, unittest.TestCase):
+    """The registers themselves."""
+
+    survives = True
+
+    def make(self):
+        self.msr = Msr()
+        self.addCleanup(self.msr.close)
+        domains = ChaMsr(
+            self.msr, MODEL.cha_registers, MODEL.cha, first_cpus,
+            slices=len(cha_pmus()), counted=self.slices,
+        )  # fmt: skip
+        return MsrCounters(self.msr, MODEL.core, TOPOLOGY, SystemClock(), domains)
+
+    def registers(self):
+        cores = [self.msr.read(cpu, PERFEVTSEL + n) for cpu in self.cpus for n in range(4)]
+        boxes = [
+            self.msr.read(cpu, at) for cpu in first_cpus().values() for at in range(0xE00, 0xE07)
+        ]
+        return cores, boxes
+
+    def test_put_back(self):
+        """After close every selection is as it was found."""
+        programmed = self.registers()
+        self.counters.close()
+        found = self.registers()
+        self.assertNotEqual(programmed, found)
+        self.counters.watch(self.cpus)
+        self.assertEqual(programmed, self.registers())
+        self.counters.close()
+        self.assertEqual(found, self.registers())
+
+    def test_perf_is_not_robbed(self):
+        """Counters that perf uses on a CPU are refused."""
+        self.counters.close()
+        perf = PerfCounters(MODEL.core, SystemClock())
+        self.addCleanup(perf.close)
+        perf.watch([0])
+        with raises(self, HardwareError, "CPU 0: counter . .*in use"):
+            self.counters.watch([0])
+
+
+class MsrAllSlices(MsrRegisters):
+    """All slices by their registers."""
 
     slices = None
 

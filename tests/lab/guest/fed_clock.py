@@ -13,7 +13,7 @@ import threading
 import time
 from unittest import mock
 
-from iat_nova.agent import wiring
+from iat_nova.agent import sources
 from iat_nova.cmd import agent
 from iat_nova.inventory.reconcile import Reconciler
 
@@ -75,7 +75,7 @@ def the_clock():
 
 if __name__ == "__main__":
     with (
-        mock.patch.object(wiring, "SystemClock", the_clock),
-        mock.patch.object(wiring, "Reconciler", AnsweredInventory),
+        mock.patch.object(sources, "SystemClock", the_clock),
+        mock.patch.object(sources, "Reconciler", AnsweredInventory),
     ):
         sys.exit(agent.main(sys.argv[1:]))

@@ -11,6 +11,7 @@ from pathlib import Path
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.counters import events
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Snapshot
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.backends import Preferences, choose
@@ -22,6 +23,7 @@ from tests.said import raises
 
 REGISTERS = Registers()
 SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
+COUNTING = ("perf", "msr") if events.cpu_model().known.core_registers else ("perf",)
 KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "10"))
 
 
@@ -67,7 +69,7 @@ class Writer:
 def write_for_ever(seed, begins):
     """Change masks, CPUs and DDIO at random, as fast as it goes, until killed."""
     dice = random.Random(seed)
-    backends, snapshot = make()
+    backends, snapshot = make(counters=dice.choice(COUNTING))
     domains = backends.allocator.domains()
     with snapshot.only_writer():
         snapshot.protect()
@@ -114,7 +116,7 @@ class Killed(unittest.TestCase):
             threading.Event().wait(dice.uniform(0.0, 0.2))  # the moment is what is random here
             child.kill()
             changed += state() != self.found
-            _, snapshot = make()
+            _, snapshot = make(counters=COUNTING[-1])
             with snapshot.only_writer():
                 restored = snapshot.restore()
                 self.assertEqual((), restored.failed)
@@ -127,7 +129,7 @@ class Killed(unittest.TestCase):
         """Without a restore in between, the next writer first puts everything back."""
         child = Writer(1)
         self.assertTrue(child.wrote)
-        _, snapshot = make()
+        _, snapshot = make(counters=COUNTING[-1])
         with raises(self, HostTaken, f"process {child.pid}"), snapshot.only_writer():
             self.fail("two writers")
         child.kill()

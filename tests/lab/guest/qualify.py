@@ -17,7 +17,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-from iat_nova.agent import wiring
+from iat_nova.agent import sources
 from iat_nova.agent.loop import LEAST_SAMPLE_S
 from iat_nova.checks.qualify import mask, resources, walker
 from iat_nova.cmd import main as program
@@ -117,7 +117,7 @@ class Effects:
         with (
             mock.patch.object(qualify, "Chase", self.walker),
             mock.patch.object(qualify, "stream", self.stream),
-            mock.patch.object(wiring, "SystemClock", lambda: clock),
+            mock.patch.object(sources, "SystemClock", lambda: clock),
             mock.patch.object(mask, "SIZES", (0.5, 2, 4, 6)),  # all of them take 20 s in here
         ):
             yield

@@ -10,6 +10,7 @@ import grp
 import json
 import os
 import pwd
+import re
 import shutil
 import signal
 import subprocess
@@ -345,6 +346,22 @@ def waiting():
     return " ".join(map(os.fsdecode, words)).strip() if words[0] == b"sleep" else ""
 
 
+def through_libpqos():
+    """Start and stop the service with the documentation's drop-in for libpqos's MSR interface."""
+    block = r"libpqos in the sandbox\n.*?\.\. code-block:: ini\n\n(.*?)\n\n\S"
+    drop_in = re.search(block, SAFETY.read_text(), re.S)[1]
+    (UNITS / f"{NAME}.service.d/pqos.conf").write_text(drop_in)
+    conf = Path("/etc/iat-nova/iat-nova.conf")
+    conf.write_text(CONFIGURATION.replace("[iat]\n", "[iat]\ncat_interface = pqos-msr\n"))
+    unmount()
+    systemctl("daemon-reload")
+    systemctl("start", NAME)
+    until(lambda: found()["classes"]["1"] != 0, "a class of the agent, by libpqos")
+    text = shown("StatusText")
+    systemctl("stop", NAME)
+    return [text, shown("Result"), found()]
+
+
 def power_cut():
     """Keep the state directory as it is in the midst of the agent's work."""
     command = ["tar", "-C", STATE.parent, "-cf", DISK, STATE.name]
@@ -365,6 +382,7 @@ PARTS = {
     "snapshot lost": snapshot_lost,
     "state lost": state_lost,
     "broken": broken,
+    "pqos": through_libpqos,
     "pauses": pauses,
 }
 
@@ -446,9 +464,12 @@ class Service(unittest.TestCase):
         self.assertEqual(1, len(seen["restarted"]["lay"]), f"{seen['restarted']}\n{said()}")
         self.assertEqual(1, len(seen["restarted"]["adopted"]), said())
 
-    def test_hung(self):
-        """The same where the loop stands still."""
-        self.see("hung")
+    def test_hung_and_through_libpqos(self):
+        """The same where the loop stands still, and with libpqos's MSR interface."""
+        seen = self.see("hung", "pqos")
+        text, *stopped = seen["pqos"]
+        self.assertTrue(text.startswith("enforcing"), text)
+        self.assertEqual(["success", self.as_found], stopped, said())
 
     @proves("a reboot of the host")
     def test_before_a_reboot(self):

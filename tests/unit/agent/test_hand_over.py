@@ -12,7 +12,7 @@ import threading
 import time
 from unittest import mock
 
-from iat_nova.agent import hand_over, restoring, wiring
+from iat_nova.agent import hand_over, restoring, sources, wiring
 from iat_nova.agent.loop import Agent, ThreadDied
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
@@ -129,13 +129,13 @@ class HandOverCase(test_restore.MachineCase):
         clock = Clock()
         clock.planned = list(planned)
         with owned.held(adopt=True) as left:
-            read = wiring.host_reader(self.settings(), owned.machine, left=left)
+            read = sources.host_reader(self.settings(), owned.machine, left=left)
 
             def host():
                 return HostFacts("h", read_domains(), tuple(sorted(self.cpus.on)))
 
             def read_domains():
-                with mock.patch("iat_nova.agent.wiring.read_host", lambda found, *a, **k: found):
+                with mock.patch("iat_nova.agent.sources.read_host", lambda found, *a, **k: found):
                     return read()
 
             source, journal = Source(host), Told(self.told, self.decided, self.noted)
@@ -392,6 +392,12 @@ class HandOver(HandOverCase):
                 self.assertIn("adopted", self.told_codes)
                 self.assertEqual([self.left], held)
                 self.assert_as_found()
+
+    def test_registers_of_counters_are_not_handed_over(self):
+        """What is set up through registers is restored, and it is said."""
+        self.life(self.files.ask, counters_interface="msr")
+        self.assertIn("counters", self.why_not)
+        self.assert_as_found()
 
 
 class Ends(HandOverCase):

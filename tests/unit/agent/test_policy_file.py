@@ -44,8 +44,8 @@ class LimitedTest(unittest.TestCase):
     def test_the_child_has_no_capabilities(self):
         """Whatever the agent has: none is left when the template is rendered, nor comes back."""
         code = (
-            "from iat_nova.agent import policy_file as p; from iat_nova.policy.render import"
-            " Rendered; p.render = lambda *_: Rendered(open('/proc/self/status').read(), ());"
+            "from iat_nova.agent import policy_file as p; from iat_nova.policy import render as r;"
+            " r.render = lambda *_: r.Rendered(open('/proc/self/status').read(), ());"
             " p.main(10)"
         )
         done = subprocess.run(

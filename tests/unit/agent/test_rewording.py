@@ -21,7 +21,7 @@ import unittest
 from typing import Any
 from unittest import mock
 
-from iat_nova.agent import restoring, wiring
+from iat_nova.agent import restoring, sources, wiring
 from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.agent.on_disk import OnDisk
 from iat_nova.cmd import agent as program_of_agent
@@ -162,10 +162,10 @@ class Story(test_restore.MachineCase):
         self.observer = Observer()
         self.clock.planned = list(planned)
         with owned.held(adopt=True) as left:
-            read = wiring.host_reader(settings, machine, owned.finish, left)
+            read = sources.host_reader(settings, machine, owned.finish, left)
 
             def host() -> HostFacts:
-                with mock.patch("iat_nova.agent.wiring.read_host", lambda found, *_, **__: found):
+                with mock.patch("iat_nova.agent.sources.read_host", lambda found, *_, **__: found):
                     domains = read()
                 return HostFacts("h", domains, tuple(sorted(self.cpus.on)))
 

@@ -7,7 +7,7 @@ import unittest
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import policy_file, wiring
+from iat_nova.agent import policy_file, sources, wiring
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
 from iat_nova.common.clock import SystemClock
@@ -37,7 +37,7 @@ class HostReaderTest(unittest.TestCase):
             self.cpus.topology,
             complete=lambda domain: dataclasses.replace(domain, ddio_found=next(masks)),
         )
-        self.read = wiring.host_reader(
+        self.read = sources.host_reader(
             settings, Machine(mock.Mock(), allocator, mock.Mock(), SystemClock())
         )
 
@@ -52,7 +52,7 @@ class HostReaderTest(unittest.TestCase):
     def test_domains_that_cannot_be_read(self) -> None:
         """Later that is no end: it is an error of the facts, like any other of them."""
         shutil.rmtree(self.tree.root)
-        with self.assertRaises(wiring.HostUnreadable) as raised:
+        with self.assertRaises(sources.HostUnreadable) as raised:
             self.read()
         self.assertIn("no L3 cache allocation there", sentences.text(raised.exception.message))
 

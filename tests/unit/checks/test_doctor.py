@@ -16,6 +16,7 @@ from iat_nova.hardware.host.probe import Level
 from iat_nova.model import Facts, HostFacts, VirtualSwitch, message
 from iat_nova.report.sentences import text
 from tests.said import reworded
+from tests.unit.hardware import trees
 from tests.unit.hardware.enforcement import test_restore
 from tests.unit.hardware.test_rootport import config_space
 
@@ -148,6 +149,20 @@ class Host(DoctorCase):
             self.assertEqual({None}, {row["remedy_code"] for row in others})
             self.assertNotIn(code, [row["code"] for row in others])
             self.assertEqual(["cache allocation"], list(others[-1]["values"]["subjects"]))
+
+    def test_groups_that_libpqos_makes(self):
+        """COS groups are ours when an agent's snapshot tells that they came after it."""
+        self.configure(cat_interface="pqos-os")
+        for number in range(1, 8):
+            self.tree.mkdir(f"COS{number}")
+        self.assertEqual(1, self.rows()[0])
+        part = mock.Mock()
+        for before, status in ((["COS1"], 1), ([], 0)):
+            part.save.return_value = {"groups": before, "resctrl": {"default": {}}}
+            restoring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
+            found, rows = self.rows()
+            self.assertEqual((status, bool(before)), (found, "foreign group" in rows))
+            self.settings().snapshot_path.unlink()
 
     def test_what_was_read(self):
         """The configuration files, in their order; and one that the service may not read."""
@@ -326,6 +341,23 @@ class Around(DoctorCase):
         self.assertNotIn("hand-over", self.rows()[1])
         self.check("snapshot", "note", "ended-unrestored", "restore-host")
 
+    def test_libpqos_is_let_alone(self):
+        """It takes a lock to tell the domains: they are read from CPUID, agent or not."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.configure(cat_interface="pqos-msr")
+        with (
+            mock.patch("iat_nova.hardware.host.backends.load"),
+            mock.patch("iat_nova.hardware.cat.pqos.Pqos", side_effect=AssertionError),
+        ):
+            self.check_refused("cache domains", "missing", "cpuid: No such file",
+                               "^modprobe cpuid$", status=0)  # fmt: skip
+            for cpu in range(4):
+                trees.put_cpuid(self.roots.msr, cpu)
+            self.check("policy", "ok", "policy-usable")
+            for cpu in range(4):
+                trees.put_cpuid(self.roots.msr, cpu, amd=True)
+            self.check("bandwidth limits", "note", "bandwidth-unmeasured", "measure-bandwidth")
+
     def test_an_agent_runs(self):
         """It is named, and what it holds is nobody else's."""
         code = (
@@ -371,7 +403,8 @@ class Rewording(DoctorCase):
         self.put(self.roots.msr_parameters / "allow_writes", "off\n")
         yield "a crash, and registers that are not to be written"
         self.perf = HardwareError("denied", "sysctl it")
-        yield "no counters"
+        self.pqos = None
+        yield "no counters, no libpqos"
         self.be("strange")
         self.run_as.side_effect = rights.NotPossible(message("not-root"), message("ask-as-root"))
         yield "an unknown CPU, and not as root"

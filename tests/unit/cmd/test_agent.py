@@ -96,7 +96,7 @@ class Start(unittest.TestCase):
         log.speak()
         self.addCleanup(logging.setLogRecordFactory, logging.LogRecord)
         with (
-            mock.patch("iat_nova.agent.wiring.machine", return_value=machine),
+            mock.patch("iat_nova.agent.sources.machine", return_value=machine),
             mock.patch("iat_nova.cmd.agent.ownership", side_effect=further),
             self.assertLogs("iat_nova", logging.INFO) as logs,
             contextlib.suppress(HardwareError),

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
+import fcntl
+import json
+import os
 import subprocess
 import sys
 import unittest
@@ -8,6 +11,7 @@ from unittest import mock
 
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cat.pqos_lib import PqosError
 from iat_nova.hardware.host import backends, probe
 from iat_nova.hardware.host.backends import Preferences
 from iat_nova.hardware.host.probe import Level, Roots
@@ -59,11 +63,19 @@ class HostCase(unittest.TestCase):
             for name, place in SKX_FORMATS.items():
                 self.put(pmu / "format" / name, f"{place}\n")
         self.perf = None  # why perf refuses
-        patch = mock.patch(
-            "iat_nova.hardware.counters.perf_event.available", lambda *_arguments: self.perf
-        )
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.pqos = mock.Mock(_name="libpqos.so.4")
+        for target, value in (
+            ("iat_nova.hardware.counters.perf_event.available", lambda *_arguments: self.perf),
+            ("iat_nova.hardware.host.probe.load", self.load_pqos),
+        ):
+            patch = mock.patch(target, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def load_pqos(self):
+        if self.pqos is None:
+            raise PqosError("no libpqos on this host", "apt-get install intel-cmt-cat")
+        return self.pqos
 
     @staticmethod
     def put(path, text):
@@ -212,7 +224,7 @@ class Findings(HostCase):
         (self.roots.cpus / "online").unlink()
         found = self.findings()
         self.assertEqual(message("is-sysfs-mounted"), found["msr"].remedy)
-        self.assertIn("perf", found)
+        self.assertIn("libpqos", found)
 
     def test_perf_refused(self):
         """The kernel's refusal is shown with the setting and what to change."""
@@ -323,16 +335,36 @@ class Findings(HostCase):
             subject = "libpqos's lock"
             state = message("libpqos-in-use", pid=owner.pid, path=str(self.roots.pqos_lock))
             self.check(subject, Level.OBSERVE, state, message("end-process", pid=owner.pid))
+            found = probe.findings(self.host(), agent=owner.pid)
+            self.assertNotIn(subject, [one.subject for one in found])  # our agent holds it
             owner.stdin.close()
 
+    def test_no_libpqos(self):
+        """The package that brings it is named; nothing else depends on it."""
+        self.pqos = None
+        self.check_refused("libpqos", "no libpqos", "^apt-get install intel-cmt-cat$")
+
+    def test_own_lock_of_libpqos(self):
+        """The agent that works through libpqos is not another owner."""
+        self.put(self.roots.pqos_lock, "")
+        with self.roots.pqos_lock.open("r+") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX)
+            self.put(self.roots.proc / "locks", Path("/proc/locks").read_text())
+            self.assertEqual(os.getpid(), lock_holder(self.roots.pqos_lock))
+            self.assertEqual((), probe.owners(self.host()))
+
     def test_owners(self):
-        """Foreign groups own cache, ours do not."""
+        """Foreign groups own cache, ours do not, nor do those libpqos made for us."""
         self.tree.mkdir("iat-nova.1")
         self.assertEqual((), probe.owners(self.host()))
-        self.tree.mkdir("COS2")
+        for number in range(2, 8):
+            self.tree.mkdir(f"COS{number}")
+        made = [f"COS{number}" for number in range(2, 8)]
+        self.assertEqual((), probe.owners(self.host(), ours=made))
         group = message("group-of-other", group="COS2")
         owner = message("of-subject", subject="foreign group", state=group)
-        self.assertEqual((owner,), probe.owners(self.host()))
+        self.assertIn(owner, probe.owners(self.host()))
+        self.assertEqual((owner,), probe.owners(self.host(), ours=made[1:]))
 
     def test_split_siblings(self):
         """Hyper-threads of one core in different classes are told, whole cores are not."""
@@ -404,6 +436,17 @@ class Choosing(HostCase):
         self.msr.set(0, 0xC8B, 0x780)
         self.assertEqual(0x700, made.ddio.read(0))
 
+    def test_where_ddio_lies_without_resctrl(self):
+        """The register tells it to pqos-msr too, for which resctrl must not be mounted."""
+        self.tree = probe.ResctrlFs(self.folder / "nowhere")
+        for cpu in (0, 2):
+            trees.put_cpuid(self.roots.msr, cpu)
+        with mock.patch("iat_nova.hardware.host.backends.load"):
+            made = self.choose(cat="pqos-msr", ddio="none")
+        self.assertEqual([(0x600, False)] * 2, [
+            (domain.ddio_found, domain.ddio_resizable) for domain in made.allocator.look()
+        ])  # fmt: skip
+
     def test_settings_that_only_root_reads(self):
         """allow_writes is root's; who cannot read it finds out when writing."""
         path = self.roots.msr_parameters / "allow_writes"
@@ -436,9 +479,12 @@ class Choosing(HostCase):
         """The operator's word where limits are in GB/s, and of no account elsewhere."""
         self.tree.be_amd()
         for gbps, whole in ((47.6, 381), (None, None)):
-            made = self.choose(memory_bandwidth_gbps=gbps)
-            control = made.allocator.domains()[1].bandwidth
-            self.assertEqual((False, whole), (control.percent, control.whole))
+            for made in (
+                self.choose(memory_bandwidth_gbps=gbps),
+                self.choose(memory_bandwidth_gbps=gbps, cat="pqos-os"),
+            ):
+                control = made.allocator.domains()[1].bandwidth
+                self.assertEqual((False, whole), (control.percent, control.whole))
         self.tree = trees.KernelTree(self.folder / "intel", self.cpus)
         made = self.choose(memory_bandwidth_gbps=47.6)
         self.assertEqual({None}, {one.bandwidth.whole for one in made.allocator.domains()})
@@ -471,11 +517,33 @@ class Choosing(HostCase):
         made = self.choose()
         self.assertEqual(("none", "none"), tuple(self.chosen(made).values())[1::2])
         self.assertIn("kept out of cache domain 1 (io_alloc_cbm)", text(made.choices[1].why))
+        with raises(self, HardwareError, "through the kernel only"):
+            self.choose(counters="msr")
+
+    def test_registers_on_request(self):
+        """Counters by register are used only when asked for, and are guarded."""
+        made = self.choose(counters="msr")
+        self.assertEqual({"resctrl", "ddio msr", "counters", "cha"}, made.parts.keys())
+        saved = {name: part.save() for name, part in made.parts.items()}
+        json.dumps(saved)
+        made.counters.watch([0, 2])
+        self.assertEqual({0, 2}, made.counters.read().cores.keys())
+        self.assertEqual({0, 1}, made.counters.read().domains.keys())
+        for name, part in made.parts.items():
+            part.restore(saved[name])
+        self.assertEqual(0, self.msr.get(0, 0x186))
 
     def test_perf_refused(self):
-        """When perf cannot be used that stops the start, with the remedy."""
+        """When perf cannot be used that stops the start, with the way out."""
         self.perf = HardwareError("Permission denied", "give the agent CAP_PERFMON")
-        with raises(self, HardwareError, "no counters: Permission denied; .*CAP_PERFMON$"):
+        with raises(self, HardwareError, "CAP_PERFMON; or set counters_interface = msr"):
+            self.choose()
+
+    def test_perf_refused_where_it_is_all_there_is(self):
+        """An EPYC's registers are not driven: that is no way out."""
+        self.be("amd")
+        self.perf = HardwareError("Permission denied", "give the agent CAP_PERFMON")
+        with raises(self, HardwareError, "CAP_PERFMON$"):
             self.choose()
 
     def test_strange_processor(self):
@@ -490,14 +558,25 @@ class Choosing(HostCase):
         with raises(self, HardwareError, "mount -t resctrl"):
             self.choose()
 
+    def test_libpqos(self):
+        """libpqos is used when asked for, or where the kernel has no resctrl at all."""
+        with mock.patch("iat_nova.hardware.host.backends.load"):
+            self.assertEqual("pqos-os", self.chosen(self.choose(cat="pqos-os"))["cat"])
+            self.tree = probe.ResctrlFs(self.folder / "nowhere")
+            self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+            made = self.choose()
+        self.assertEqual("pqos-msr", self.chosen(made)["cat"])
+        self.assertEqual(["pqos-msr", "ddio msr"], list(made.parts))
+
     def test_no_cha(self):
         """Without CHA PMUs DDIO's rates are unknown, and the domain says so."""
         for pmu in self.roots.pmus.iterdir():
             pmu.rename(self.folder / pmu.name)
-        made = self.choose()
-        self.assertEqual("none", self.chosen(made)["ddio counters"])
-        self.assertRegex(text(made.choices[3].why), "no uncore_cha PMU.*modprobe intel_uncore")
-        self.assertFalse(made.allocator.domains()[0].ddio_counters)
+        for counters, why in (("perf", "no uncore_cha PMU"), ("msr", "number of slices")):
+            made = self.choose(counters=counters)
+            self.assertEqual("none", self.chosen(made)["ddio counters"])
+            self.assertRegex(text(made.choices[3].why), f"{why}.*modprobe intel_uncore")
+            self.assertFalse(made.allocator.domains()[0].ddio_counters)
 
     @proves("sub-NUMA clusters", on=(ANY,))
     def test_a_slice_of_each_cluster(self):
@@ -524,3 +603,12 @@ class Choosing(HostCase):
                     self.chosen(made),
                 )
                 self.assertFalse(made.allocator.domains()[0].ddio_counters)
+
+    def test_no_cha_registers(self):
+        """Ice Lake's are in no table: the kernel's PMUs count there, when told to."""
+        self.be("ice lake")
+        made = self.choose(counters="msr")
+        self.assertEqual("none", self.chosen(made)["ddio counters"])
+        self.assertRegex(
+            text(made.choices[3].why), "no table .*Ice Lake.*counters_interface = perf"
+        )

@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import wiring
+from iat_nova.agent import sources, wiring
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.ddio.rootport import PERFCTRLSTS_0, RootPorts
@@ -271,7 +271,7 @@ class Wired(test_restore.MachineCase):
         """What the strategy chose lies on the port, with the snapshot on disk, until the end."""
         (self.pci.root / PORT / "local_cpulist").write_text("0-3\n")
         owned = self.owned(port_dca=True, dca_ports=(PORT,))
-        read = wiring.host_reader(self.settings(), owned.machine, owned.finish)
+        read = sources.host_reader(self.settings(), owned.machine, owned.finish)
         (domain, *_) = read().domains
         self.assertEqual((DcaPort(PORT, ()),), domain.dca_ports)
         enforcer = wiring.enforcer(owned)
@@ -312,10 +312,17 @@ class Wired(test_restore.MachineCase):
 
     def test_forged_registers(self):
         """A part of the snapshot has the registers of that part alone."""
-        self.forge({"ddio msr": [[0, 0x186, 1]]})
-        self.check_refused("expected|not of type")
-        self.forge({"counters": [[0, 0x186, 1]]})
-        self.check_refused("counters: no such part here")
+        for part, register in (
+            ("counters", 0xC8B),
+            ("counters", 0xE00),
+            ("counters", 0xC1),
+            ("counters", 0x1A0),
+            ("cha", 0xC8B),
+            ("cha", 0x186),
+            ("ddio msr", 0x186),
+        ):
+            self.forge({part: [[0, register, 1]]})
+            self.check_refused("expected|not of type")
 
     def forge(self, parts):
         """Write a snapshot of this boot, with the checksum of its content."""

@@ -8,7 +8,7 @@ from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import wiring
+from iat_nova.agent import sources
 from iat_nova.agent.ownership import Ownership
 from iat_nova.cmd import main as program
 from iat_nova.common.clock import SystemClock
@@ -84,7 +84,7 @@ class Loop(unittest.TestCase):
     def test_others_allocate_cache(self):
         """Where the agent would only observe, the bench does not write either."""
         with (
-            mock.patch.object(wiring, "machine", return_value=machine().machine),
+            mock.patch.object(sources, "machine", return_value=machine().machine),
             mock.patch.object(Ownership, "owners", return_value=("group x: theirs",)),
             raises(self, HardwareError, "group x: theirs"),
         ):
@@ -92,7 +92,7 @@ class Loop(unittest.TestCase):
 
     def test_without_such_hardware(self):
         """What is missing is told, and what can be done without it."""
-        refusal = mock.patch.object(wiring, "machine", side_effect=HardwareError("no resctrl"))
+        refusal = mock.patch.object(sources, "machine", side_effect=HardwareError("no resctrl"))
         errors = io.StringIO()
         with refusal, redirect_stderr(errors), redirect_stdout(io.StringIO()):
             status = program.main(["bench", "loop", "--hardware", "auto"])

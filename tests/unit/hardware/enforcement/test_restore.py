@@ -11,7 +11,7 @@ import shutil
 from unittest import mock
 
 from iat_nova import conf
-from iat_nova.agent import restoring, state_pointer, wiring
+from iat_nova.agent import restoring, sources, state_pointer, wiring
 from iat_nova.agent.interlock import Interlock
 from iat_nova.agent.journal import Journal
 from iat_nova.agent.ownership import ownership
@@ -21,6 +21,7 @@ from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.hardware.api import ClassMask, HardwareError, LastingRefusal
 from iat_nova.hardware.enforcement.enforcer import ForeignHand
+from iat_nova.hardware.enforcement.saved_first import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import Restored, RestoreError
 from iat_nova.hardware.host.probe import Host
 from iat_nova.model import (
@@ -67,7 +68,7 @@ class MachineCase(test_probe.HostCase):
     def owned(self, **changes):
         """Return what an agent with these settings would own."""
         settings = self.settings(**changes)
-        return ownership(settings, wiring.machine(settings))
+        return ownership(settings, sources.machine(settings))
 
     def change_all(self, owned):
         owned.machine.allocator.apply(0, (ClassMask("a", (1,), WayMask(0x3)),))
@@ -101,7 +102,7 @@ class MachineCase(test_probe.HostCase):
     def start(self):
         """Start an agent up to where it opens the hardware."""
         err = io.StringIO()
-        opened = mock.patch.object(wiring, "machine", side_effect=HardwareError("opened"))
+        opened = mock.patch.object(sources, "machine", side_effect=HardwareError("opened"))
         with opened, mock.patch("sys.stderr", err), mock.patch.object(agent.logs, "setup"):
             status = agent.main(["--config-file", str(self.config)])
         return status, err.getvalue()
@@ -139,6 +140,7 @@ class Ours(MachineCase):
         """What an operator changes while an agent watches stays when that agent ends."""
         owned = self.owned()
         with owned.held():
+            SavedFirst(mock.Mock(), owned.snapshot).watch((0,))
             self.assertFalse(self.settings().snapshot_path.exists())
             self.change_all(owned)
         self.assertNotEqual(self.found, self.tree.state())
@@ -405,7 +407,7 @@ class SocketOffline(MachineCase):
 
     def setUp(self):
         super().setUp()
-        self.ownership = self.owned()
+        self.ownership = self.owned(counters_interface="msr")
 
     def unplug(self):
         for cpu in (2, 3):
@@ -423,8 +425,11 @@ class SocketOffline(MachineCase):
             self.ownership.snapshot.protect()
             for domain in (0, 1):
                 self.ownership.machine.ddio.write(domain, WayMask(0x700))
+            self.ownership.machine.counters.watch((0, 1, 2, 3))
             self.unplug()
         self.assertEqual([0x600, 0x700], [self.msr.get(cpu, 0xC8B) for cpu in (0, 2)])
+        self.assertEqual(0, self.msr.get(0, 0x186))
+        self.assertNotEqual(0, self.msr.get(2, 0x186))
         return told.records
 
     def test_it_is_said(self):
@@ -432,8 +437,8 @@ class SocketOffline(MachineCase):
         records = self.end_with_a_socket_offline()
         self.assertEqual({"INFO"}, {record.levelname for record in records})
         said = "\n".join(record.getMessage() for record in records)
-        what = "IIO_LLC_WAYS of cache domain 1"
-        self.assertRegex(said, f"{what}: its CPUs are offline; the setting stays in")
+        for what in ("IIO_LLC_WAYS of cache domain 1", "registers of CPUs 2-3"):
+            self.assertRegex(said, f"{what}: its CPUs are offline; the setting stays in")
         status, out, err = self.run_it("restore")
         self.assertEqual((1, ""), (status, out))
         self.assertIn("IIO_LLC_WAYS of cache domain 1: its CPUs are offline", err)
@@ -448,12 +453,12 @@ class SocketOffline(MachineCase):
         self.assertIn("ddio-register-offline", codes(one.state))
 
     def test_restored_when_it_is_back(self):
-        """By the command."""
+        """By the command, with the counters' registers."""
         self.end_with_a_socket_offline()
         self.plug()
         status, out, _ = self.run_it("restore")
         self.assertEqual(0, status)
-        self.assertRegex(out, "domain 1: IIO_LLC_WAYS = 0x600")
+        self.assertRegex(out, "(?s)domain 1: IIO_LLC_WAYS = 0x600.*CPU 2: register 0x186 = 0x0")
         self.assert_as_found()
 
     def test_the_next_agent_restores_when_it_is_back(self):
@@ -464,7 +469,7 @@ class SocketOffline(MachineCase):
             told = map(text, after.outside().unrestored())
             (register,) = (one for one in told if "IIO_LLC_WAYS" in one)
             self.assertIn("cache domain 1: its CPUs are offline", register)
-            read = wiring.host_reader(self.settings(), after.machine, after.finish)
+            read = sources.host_reader(self.settings(), after.machine, after.finish)
             self.assertEqual([0x600], [one.ddio_found for one in read().domains])
             after.snapshot.protect()
             after.machine.ddio.write(0, WayMask(0x7C0))
@@ -504,6 +509,18 @@ class SocketOffline(MachineCase):
             owned.finish()
             watch.assert_not_called()
             self.assertEqual(0x7C0, self.msr.get(0, 0xC8B))
+
+    def test_counted_as_before_while_another_socket_is_restored(self):
+        """What counts on the first socket goes on."""
+        self.end_with_a_socket_offline()
+        after = self.owned(counters_interface="msr")
+        with after.held():
+            after.snapshot.protect()
+            after.machine.counters.watch((0, 1))
+            self.plug()
+            after.finish()
+            self.assertEqual({0, 1}, after.machine.counters.read().cores.keys())
+        self.assert_as_found()
 
 
 class Told(Journal):
@@ -559,6 +576,10 @@ class Restrained(MachineCase):
     def enforce(self, mask, ddio):
         layout = Layout(WayMask(ddio), (Group(("g/1",), WayMask(mask)),))
         return self.enforcer.apply(self.inventory, layout)
+
+    def watch(self):
+        """Do what the loop does after each look: that must not save, nor restore, anything else."""
+        SavedFirst(mock.Mock(), self.ownership.snapshot).watch((0,))
 
     def look(self, warnings=()):
         self.interlock.look(Facts(HostFacts("h", (), ()), (), None, warnings))
@@ -794,8 +815,10 @@ class Restrained(MachineCase):
         self.msr.set(0, 0xC8B, 0x400)
         self.look()
         self.assert_as_found()
+        self.watch()
         self.msr.set(0, 0xC8B, 0x700)
         self.look()
+        self.watch()
         self.stack.close()
         self.assertEqual(0x700, self.msr.get(0, 0xC8B))
         self.assertEqual(0, self.run_it("restore")[0])

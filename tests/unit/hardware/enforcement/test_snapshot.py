@@ -14,7 +14,7 @@ from unittest import mock
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement import snapshot as snapshot
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Restored, Snapshot, SnapshotError
-from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile, _checksum
+from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile
 from iat_nova.hardware.kernel.rollback import Reach
 from iat_nova.hardware.kernel.shape import INDEX, mapping, record, text
 from iat_nova.model import message, verbatim
@@ -180,6 +180,19 @@ class Snapshots(Folder):
         self.assertEqual(("masks = 1",), after.restore().done)
         self.assertFalse(self.snapshot.exists())
 
+    def test_only_what_is_about_to_be_written(self):
+        """What is saved later is added; what nobody was to write is not put back."""
+        writer = self.make()
+        writer.protect(["masks", "something else"])
+        self.masks.value, self.ddio.value = 10, 20
+        self.assertEqual(("masks = 1",), writer.restore().done)
+        self.assertEqual(20, self.ddio.value)
+        writer.protect(["masks"])
+        self.masks.value, self.ddio.value = 10, 30
+        writer.protect()
+        self.ddio.value = 40
+        self.assertEqual(("masks = 1", "ddio = 30"), self.make().restore().done)
+
     def test_what_came_later(self):
         """CPUs and sockets that come are added to the snapshot; what was saved stays."""
         writer = self.make()
@@ -189,15 +202,18 @@ class Snapshots(Folder):
         writer.protect()
         self.masks.save = lambda: {"masks": {"0": 10, "1": 7}, "groups": ["theirs", "ours"]}
         self.ddio.save = lambda: [[0, 0x186, 6], [1, 0x186, 7]]
+        writer.extend(["ddio", "something else"])
+        self.assertEqual([[0, 0x186, 5], [1, 0x186, 7]], self.make().saved("ddio"))
+        self.assertEqual({"masks": {"0": 1}, "groups": ["theirs"]}, self.make().saved("masks"))
         writer.extend()
-        parts = json.loads(self.snapshot.read_text())["parts"]
-        self.assertEqual({"masks": {"0": 1, "1": 7}, "groups": ["theirs"]}, parts["masks"])
-        self.assertEqual([[0, 0x186, 5], [1, 0x186, 7]], parts["ddio"])
+        masks = {"masks": {"0": 1, "1": 7}, "groups": ["theirs"]}
+        self.assertEqual(masks, self.make().saved("masks"))
+        self.assertIsNone(self.make().saved("something else"))
 
-    def test_nothing_can_be_written(self):
+    def test_nothing_is_about_to_be_written(self):
         """Then there is no snapshot."""
-        writer = Snapshot({}, snapshot=self.snapshot, lock=self.lock, boot_id=self.boot_id)
-        self.assertEqual(snapshot.Restored(), writer.protect())
+        writer = self.make()
+        self.assertEqual(snapshot.Restored(), writer.protect(["something else"]))
         self.assertFalse(writer.pending)
 
     def test_a_part_that_fails(self):
@@ -272,7 +288,7 @@ class Snapshots(Folder):
                 self.refused(flipped, "(not a snapshot|format 3, this version)")
 
     def test_content_that_nobody_saves(self):
-        """A checksum alone is not enough: all is looked at first."""
+        """With a checksum or without one, as earlier releases wrote it: all is looked at first."""
         self.changed()
         good = {"masks": {"value": 1}, "ddio": {"value": 2}}
         for bad in (None, [], {}, {"value": None}, {"value": "1"}, {"value": True}, {"value": -1},
@@ -280,10 +296,19 @@ class Snapshots(Folder):
             parts = good | {"ddio": bad}
             self.resealed(parts)
             self.refused(self.snapshot.read_bytes(), ".*ddio: ")
+            old = {"format": 1, "boot": "boot-1", "parts": parts}
+            self.refused(json.dumps(old).encode(), ".*ddio: ")
         for wrong in ({"boot": None}, {"boot": 1}, {"parts": None}, {"parts": []}, {"more": 1}):
-            old = {"format": 2, "boot": "boot-1", "parts": good} | wrong
-            old["sha256"] = _checksum(old)
+            old = {"format": 1, "boot": "boot-1", "parts": good} | wrong
             self.refused(json.dumps(old).encode())
+
+    def test_of_a_release_without_checksums(self):
+        """An upgrade finds what the old version left, and restores it."""
+        self.changed()
+        parts = {"masks": {"value": 1}, "ddio": {"value": 2}}
+        self.snapshot.write_text(json.dumps({"format": 1, "boot": "boot-1", "parts": parts}))
+        self.assertEqual(("masks = 1", "ddio = 2"), self.make().restore().done)
+        self.assertFalse(self.snapshot.exists())
 
     def test_another_format(self):
         """A snapshot of another version's format is not guessed at."""
@@ -375,8 +400,19 @@ class OutOfReach(Folder):
         self.assertEqual(("socket 0 = 6",), after.restore().done)
         self.assertFalse(self.snapshot.exists())
 
+    def test_online_again_before_it_is_restored(self):
+        """What an agent wrote there is not saved as original when a part is protected."""
+        self.writer.restore()
+        after = self.make()
+        after.protect(["masks"])
+        self.sockets.offline = set()
+        after.protect()
+        self.assertEqual(("socket 1 = 6",), after.finish().done)
+        self.sockets.values["s1"] = 9
+        self.assertEqual(("socket 1 = 6",), after.restore().done)
+
     def test_online_again_before_it_is_restored_and_added(self):
-        """What an agent wrote there is not saved as original when added to a snapshot."""
+        """The same for settings that are added to a snapshot."""
         self.writer.restore()
         after = self.make()
         after.protect()
@@ -509,6 +545,13 @@ class LostFile(Folder):
         self.assertEqual((), self.writer.restore().done)
         self.assertEqual(1, self.masks.value)
 
+    def test_what_others_are_told(self):
+        """The groups that libpqos made are known from memory, too."""
+        for _ in self.each():
+            self.assertEqual({"value": 1}, self.writer.saved("masks"))
+            self.assertTrue(self.writer.pending)
+            self.assertIsNone(self.writer.out_of_reach())
+
     def test_a_register_that_does_not_stay(self):
         """What reads back otherwise is a failure, stays in the snapshot, and is not called back."""
         stuck = mock.patch.object(self.ddio, "restore", return_value=("ddio = 2",))
@@ -584,8 +627,8 @@ class OneWriter(Folder):
             for call in (keeper.keep_lock, keeper.protect, keeper.extend, keeper.restore):
                 with self.subTest(call.__name__), self.assertRaises(HostTaken):
                     call()
-            # The loop asks for this at each look, and goes on observing.
-            self.assertEqual(Restored(), keeper.finish())
+            # The loop asks for these at each look, and goes on observing.
+            self.assertEqual((Restored(), Restored()), (keeper.finish(), keeper.protect(())))
             self.assertEqual(before, self.snapshot.read_bytes())
 
     def test_a_file_that_cannot_be_made_again(self):

@@ -1,0 +1,427 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CAT through libpqos: for hosts whose tools use libpqos, or without resctrl.
+
+The MSR interface writes the class registers directly. No other program may write these, so the MSR
+interface is refused while resctrl is mounted. The OS interface drives resctrl with groups COS1,
+COS2 and so on, and needs all classes. If resctrl is available, `resctrl` is the better choice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
+from iat_nova.hardware.cat import limits, pqos_saved
+from iat_nova.hardware.cat.cpuid import L3Allocation, l3_allocation
+from iat_nova.hardware.cat.pqos_lib import Core, Interface, Pqos
+from iat_nova.hardware.cat.resctrl import Inspection, Resctrl
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
+from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
+from iat_nova.hardware.kernel.shape import (
+    Shape,
+)
+from iat_nova.hardware.kernel.topology import Cache, Topology
+from iat_nova.model import CacheDomain, Message, WayMask, message
+
+
+class PqosAllocator:
+    """`hardware.api.CacheAllocator` on libpqos.
+
+    The library is initialised at first use. With the OS interface, initialisation makes groups and
+    does not happen before `apply`. `coupled` and `complete` as in `resctrl.Resctrl`. `account`
+    returns the user ID that may replace the snapshot file, see `snapshot_file.account_of`.
+    """
+
+    def __init__(
+        self,
+        interface: Interface,
+        topology: Topology,
+        fs: ResctrlFs,
+        *,
+        coupled: bool = False,
+        complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
+        open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
+        lock: Path = PQOS_LOCK,
+        devices: Path = Path("/dev/cpu"),
+        account: Callable[[], int] = os.geteuid,
+    ) -> None:
+        self._interface = interface
+        self._topology = topology
+        self._fs = fs
+        self._resctrl = Resctrl(fs, topology, coupled=coupled)
+        self._coupled = coupled
+        self._complete = complete
+        self._open_library = open_library
+        self._lock = lock
+        self._devices = devices
+        self._account = account
+        self._opened: Pqos | None = None
+        self._made: frozenset[str] = frozenset()  # groups after the library's initialisation
+        self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
+        self._domains: dict[int, CacheDomain] = {}
+        self._taken: frozenset[int] = frozenset()  # classes of other programs
+        self._classes: dict[int, dict[str, ClassMask]] = {}
+        self._numbers: dict[int, dict[str, int]] = {}
+        self._written: dict[int, tuple[int, int | None]] = {}  # cpu -> (class, when plugged)
+        self._default_found: dict[int, int] = {}
+        self._bandwidth_found: dict[int, dict[int, int]] = {}  # before ours, by domain and class
+
+    # ------------------------------------------------------------------- what is there
+
+    def domains(self) -> tuple[CacheDomain, ...]:
+        """Read the cache domains; see `api.CacheAllocator`.
+
+        A CPU seen once stays in its domain while it is offline.
+        """
+        self._renew_library()
+        if self._interface is Interface.MSR:
+            found = self._domains_of_library()
+        else:
+            classes = self._fs.info().closids  # libpqos takes all classes
+            found = tuple(
+                dataclasses.replace(domain, classes=classes) for domain in self._resctrl.domains()
+            )
+        self._domains |= {domain.id: self._complete(domain) for domain in found}
+        return tuple(self._domains[number] for number in sorted(self._domains))
+
+    def look(self) -> tuple[CacheDomain, ...]:
+        """Return the cache domains without libpqos, whose lock would block other programs.
+
+        The number of classes includes classes of other programs, and masks may need more ways than
+        reported.
+        """
+        if self._interface is Interface.OS:
+            return self.domains()
+        return tuple(
+            self._complete(self._domain(cache, l3_allocation(cache.cpus[0], self._devices)))
+            for cache in self._topology.caches()
+        )
+
+    def _domain(self, cache: Cache, can: L3Allocation) -> CacheDomain:
+        return CacheDomain(
+            id=cache.id,
+            cpus=cache.cpus,
+            ways=can.ways,
+            classes=can.classes,
+            coerced_ways=WayMask(can.shared if self._coupled else 0),
+            way_bytes=cache.size_bytes and cache.size_bytes // can.ways,
+            numa_nodes=cache.socket_nodes,
+            bandwidth=can.bandwidth,
+        )
+
+    def _domains_of_library(self) -> tuple[CacheDomain, ...]:
+        limits, min_ways = self._limits = self._limits or self._read_limits()
+        found = []
+        for cache in self._topology.caches():
+            domain = self._domain(cache, limits)
+            known = self._domains.get(cache.id, domain)
+            cpus = tuple(sorted({*domain.cpus, *known.cpus}))
+            nodes = tuple(sorted({*domain.numa_nodes, *known.numa_nodes}))
+            found.append(
+                dataclasses.replace(domain, cpus=cpus, numa_nodes=nodes, min_ways=min_ways)
+            )
+        return tuple(found)
+
+    def _read_limits(self) -> tuple[L3Allocation, int]:
+        library = self._library()
+        can = library.capability
+        self._taken = frozenset(library.class_of(core.cpu) for core in library.cores) - {0}
+        free = can.classes - len([n for n in self._taken if n < can.classes])
+        return L3Allocation(can.ways, free, can.contention, can.bandwidth), library.min_ways()
+
+    def _library(self) -> Pqos:
+        if self._opened is None:
+            self._check_alone()
+            self._opened = self._open_library(self._interface, self._topology.online())
+            if self._interface is Interface.OS:
+                self._made = frozenset(self._fs.groups())
+                self._give_groups()
+                limits = self._fs.other_lines(DEFAULT_GROUP)
+                for group in sorted(self._made):
+                    self._fs.set_other_lines(group, limits)
+        return self._opened
+
+    def _give_groups(self) -> None:
+        """Give libpqos's groups, as root, to the account that decides on the snapshot.
+
+        A restore removes no other groups; see `pqos_saved.groups_made`.
+        """
+        account = self._account()
+        if os.geteuid() == 0 and account != 0:
+            for group in sorted(self._made):
+                self._fs.give(group, account)
+
+    def _renew_library(self) -> None:
+        """Shut libpqos down if the online CPUs changed: libpqos knows the CPUs of its start."""
+        if self._opened is not None:
+            known = {core.cpu for core in self._opened.cores}
+            if known != self._topology.online():
+                self.close()
+
+    def _check_alone(self) -> None:
+        mounted = (self._fs.root / "schemata").exists()
+        owner = lock_holder(self._lock)
+        if owner not in (None, os.getpid()):  # initialising could wait for the lock for ever
+            raise HardwareError(
+                message("pqos-in-use", process=owner, path=str(self._lock)),
+                message("end-or-use-resctrl"),
+            )
+        if self._interface is Interface.MSR and mounted:
+            raise HardwareError(
+                message("pqos-beside-resctrl", path=str(self._fs.root)),
+                message("use-resctrl-or-umount", path=str(self._fs.root)),
+            )
+        if self._interface is Interface.OS:
+            self._fs.info()  # the error names the mount command
+            foreign = [name for name in self._fs.groups() if name not in self._made]
+            if foreign:
+                raise HardwareError(
+                    message("pqos-beside-group", path=str(self._fs.root / foreign[0])),
+                    message("remove-group-or-use-resctrl"),
+                )
+
+    def _l3cat(self, domain: CacheDomain) -> int:
+        return self._core(domain).l3cat_id
+
+    def _core(self, domain: CacheDomain) -> Core:
+        """Return a CPU of a domain, with libpqos's ids of the domain. Raises `DomainOffline`."""
+        if self._topology.online().isdisjoint(domain.cpus):
+            raise DomainOffline(domain.id)
+        for core in self._library().cores:
+            if core.cpu in domain.cpus:
+                return core
+        raise HardwareError(message("pqos-without-cpus", domain=domain.id))
+
+    def effective(self, domain: int) -> Mapping[str, WayMask]:
+        """Read back the masks of our classes; see `api.CacheAllocator`."""
+        found = limits.find(self.domains(), domain)
+        numbers = self._numbers.get(domain)
+        if not numbers:
+            return {}
+        masks = self._library().masks(self._l3cat(found))
+        shown = {name: WayMask(masks[number]) for name, number in numbers.items()}
+        if self._interface is Interface.MSR:
+            return shown
+        return {name: limits.effective(found, mask) for name, mask in shown.items()}
+
+    def bandwidth(self, domain: int) -> Mapping[str, int]:
+        """Read back the memory bandwidth of our classes; see `api.CacheAllocator`."""
+        found = limits.find(self.domains(), domain)
+        numbers = {name: n for name, n in self._numbers.get(domain, {}).items() if n}
+        if found.bandwidth is None or not numbers:
+            return {}
+        shown = self._library().bandwidth(self._core(found).mba_id)
+        return {name: shown[number] for name, number in numbers.items()}
+
+    # ------------------------------------------------------------------------- writing
+
+    def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
+        """Program exactly these classes; see `api.CacheAllocator`."""
+        found = limits.find(self.domains(), domain)
+        limits.check_classes(found, classes)
+        named = {item.name: item for item in classes}
+        numbers = limits.numbered(named, self._numbers.get(domain, {}), self._taken)
+        with undoing() as undo:
+            self._program(found, named, numbers, undo)
+        self._classes[domain], self._numbers[domain] = named, numbers
+        if DEFAULT_CLASS not in named:
+            self._default_found.pop(domain, None)
+        had = self._bandwidth_found.get(domain, {})
+        self._bandwidth_found[domain] = {n: had[n] for n in numbers.values() if n in had}
+        return self.effective(domain)
+
+    def _program(
+        self,
+        domain: CacheDomain,
+        named: Mapping[str, ClassMask],
+        numbers: Mapping[str, int],
+        undo: list[Step],
+    ) -> None:
+        library, l3cat = self._library(), self._l3cat(domain)
+        if domain.bandwidth is not None:
+            self._limit(domain, {numbers[name]: one.bandwidth for name, one in named.items()}, undo)
+        before = library.masks(l3cat)
+        wanted = {numbers[name]: int(item.mask) for name, item in named.items()}
+        if 0 in wanted:
+            self._default_found.setdefault(domain.id, before[0])
+        elif domain.id in self._default_found:
+            wanted[0] = self._default_found[domain.id]
+        given_up = set(self._numbers.get(domain.id, {}).values()) - wanted.keys() - {0}
+        wanted |= dict.fromkeys(given_up, (1 << domain.ways) - 1)
+        changed = {n: mask for n, mask in wanted.items() if before[n] != mask}
+        if changed:
+            library.set_masks(l3cat, changed)
+            undo.append(lambda: library.set_masks(l3cat, {n: before[n] for n in changed}))
+        owner = {
+            cpu: numbers[name]
+            for name, item in named.items()
+            for cpu in item.cpus
+            if name != DEFAULT_CLASS
+        }
+        for cpu in sorted(self._topology.online() & set(domain.cpus)):
+            self._move(cpu, owner.get(cpu, 0), undo)
+
+    def _limit(
+        self, domain: CacheDomain, wanted: Mapping[int, int | None], undo: list[Step]
+    ) -> None:
+        """Write the memory bandwidth of classes; None: the limit of class 0.
+
+        No class exceeds class 0, so that a CPU keeps an operator's limit of class 0 in our classes.
+        A released class gets its original limit.
+        """
+        library, mba = self._library(), self._core(domain).mba_id
+        before = library.bandwidth(mba)
+        limits = {n: min(before[0], limit or before[0]) for n, limit in wanted.items() if n}
+        found = self._bandwidth_found.setdefault(domain.id, {})
+        limits |= {n: limit for n, limit in found.items() if n not in limits}
+        changed = {n: limit for n, limit in limits.items() if before[n] != limit}
+        if changed:
+            undo.append(lambda: library.set_bandwidth(mba, {n: before[n] for n in changed}))
+            library.set_bandwidth(mba, changed)
+        for number in limits:
+            found.setdefault(number, before[number])
+
+    def _move(self, cpu: int, number: int, undo: list[Step]) -> None:
+        was, _ = self._written.get(cpu, (0, None))
+        if was == number:
+            return
+        before = self._library().class_of(cpu)
+        if before != was and before in self._taken:
+            raise HardwareError(
+                message("cpu-in-foreign-class", cpu=cpu, number=before),
+                message("spare-or-free-class"),
+            )
+        self._put(cpu, number)
+        undo.append(lambda: self._put(cpu, was))
+
+    def _put(self, cpu: int, number: int) -> None:
+        plugged = self._topology.plugged(cpu)  # before writing: the CPU may go offline meanwhile
+        self._library().set_class(cpu, number)
+        if number:
+            self._written[cpu] = (number, plugged)
+        else:
+            self._written.pop(cpu, None)
+
+    # --------------------------------------------------------------- watching and ending
+
+    def inspect(self) -> Inspection:
+        """Compare the machine with our last writes; see `resctrl.Resctrl.inspect`."""
+        if not self._classes:
+            return Inspection()
+        self._renew_library()
+        foreign: list[Message] = []
+        for number, numbers in self._numbers.items():
+            found = self._domains[number]
+            try:
+                masks = self._library().masks(self._l3cat(found))
+            except DomainOffline:
+                continue
+            for name, item in self._classes[number].items():
+                now = WayMask(masks[numbers[name]])
+                if now not in (item.mask, limits.effective(found, item.mask)):
+                    foreign.append(
+                        message(
+                            "class-mask-changed",
+                            number=numbers[name],
+                            domain=number,
+                            mask=now,
+                            wrote=item.mask,
+                        )
+                    )
+            foreign += self._foreign_bandwidth(found)
+        reasserted = []
+        for cpu in sorted(self._wanted().keys() & self._topology.online()):
+            number = self._wanted()[cpu]
+            _, plugged = self._written.get(cpu, (0, None))
+            if plugged != self._topology.plugged(cpu):
+                self._put(cpu, number)
+                reasserted.append(cpu)
+            elif self._library().class_of(cpu) != number:
+                foreign.append(message("class-cpu-moved", cpu=cpu, number=number))
+        return Inspection(tuple(foreign), tuple(reasserted))
+
+    def _foreign_bandwidth(self, domain: CacheDomain) -> list[Message]:
+        """Return messages on our limits that another program changed."""
+        wrote = {n: one.bandwidth for n, one in self._classes[domain.id].items() if one.bandwidth}
+        if not wrote:
+            return []
+        shown = self._library().bandwidth(self._core(domain).mba_id)
+        numbers = {self._numbers[domain.id][name]: limit for name, limit in wrote.items()}
+        return [
+            message(
+                "class-limit-changed",
+                number=n,
+                domain=domain.id,
+                limit=shown[n],
+                wrote=min(limit, shown[0]),
+            )
+            for n, limit in numbers.items()
+            if shown[n] != min(limit, shown[0])
+        ]
+
+    def _wanted(self) -> dict[int, int]:
+        """Return the class of every CPU in our classes, online or offline."""
+        return {
+            cpu: self._numbers[domain][name]
+            for domain, named in self._classes.items()
+            for name, item in named.items()
+            for cpu in item.cpus
+            if name != DEFAULT_CLASS
+        }
+
+    @property
+    def shape(self) -> Shape:
+        """The schema that saved settings must satisfy before use; see `rollback.Restorable`."""
+        return pqos_saved.GROUPS if self._interface is Interface.OS else pqos_saved.REGISTERS
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        if self._interface is Interface.OS:
+            return {"groups": list(self._fs.groups()), "resctrl": self._resctrl.save()}
+        self._renew_library()
+        return pqos_saved.save(self._library(), self._written)
+
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """Divide the settings: offline CPUs and sockets keep their registers, but out of reach.
+
+        With the OS interface, the kernel resets offline CPUs, so all settings are in reach.
+        """
+        if self._interface is Interface.OS:
+            return Reach(saved)
+        self._renew_library()
+        return pqos_saved.reachable(self._library(), saved)
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Restore classes, masks and limits; return messages. May be repeated."""
+        if "partial" not in saved:
+            for memory in (
+                self._classes,
+                self._numbers,
+                self._written,
+                self._default_found,
+                self._bandwidth_found,
+            ):
+                memory.clear()
+        if self._interface is Interface.OS:
+            return self._restore_groups(saved)
+        self._renew_library()
+        return pqos_saved.restore(self._library(), saved)
+
+    def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        self.close()
+        self._made = frozenset()
+        if not (self._fs.root / "schemata").exists():
+            return ()
+        made = pqos_saved.groups_made(self._fs, saved, self._account())
+        return self._resctrl.restore(saved["resctrl"], made)
+
+    def close(self) -> None:
+        """Shut libpqos down without changing the hardware."""
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None

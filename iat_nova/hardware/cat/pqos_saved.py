@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The settings that libpqos's interfaces save before the first write, and their restore.
+
+Of registers: masks and limits of every class, and the class of every CPU; offline CPUs and sockets
+keep their registers, out of reach. Of groups: the names of groups that existed before libpqos made
+its own, and resctrl's settings.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Container, Mapping
+from typing import Any
+
+from iat_nova.common.cpulist import format_cpus
+from iat_nova.hardware.cat import resctrl_saved
+from iat_nova.hardware.cat.pqos_lib import Pqos
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.kernel.rollback import Reach, put_all_back
+from iat_nova.hardware.kernel.shape import (
+    INDEX,
+    NUMBER,
+    VALUE,
+    listing,
+    mapping,
+    record,
+    text,
+    whole,
+)
+from iat_nova.model import Message, message
+
+_COS_GROUP = re.compile(r"COS\d+")
+GROUPS = record(
+    {"groups": listing(text(r"[^/]{1,255}", "a group's name")), "resctrl": resctrl_saved.SHAPE}
+)
+"""The schema of saved groups."""
+
+REGISTERS = record(
+    {"masks": mapping(NUMBER, mapping(NUMBER, VALUE)), "classes": mapping(NUMBER, INDEX)},
+    {"partial": whole(1, 1), "bandwidth": mapping(NUMBER, mapping(NUMBER, INDEX))},
+)
+"""The schema of saved registers; `partial` marks those that were out of reach."""
+
+
+def groups_made(fs: ResctrlFs, saved: Mapping[str, Any], account: int) -> tuple[str, ...]:
+    """Return libpqos's groups that are missing in `saved`: groups that were made for our agent.
+
+    `account`: the user ID of the account that decides on the snapshot. An account other than root
+    may forge `saved`, so only groups that belong to the account count then.
+    """
+    names = (name for name in fs.groups() if _COS_GROUP.fullmatch(name))
+    return tuple(
+        name for name in names if name not in saved["groups"] and account in (0, fs.owner(name))
+    )
+
+
+def save(library: Pqos, ours: Container[int]) -> dict[str, Any]:
+    """Return the registers for `restore`; `ours`: CPUs in our classes, which were in class 0."""
+    ids = sorted({core.l3cat_id for core in library.cores})
+    mbas = sorted({core.mba_id for core in library.cores} if library.capability.bandwidth else ())
+    return {
+        "bandwidth": {
+            str(number): {str(n): limit for n, limit in library.bandwidth(number).items()}
+            for number in mbas
+        },
+        "masks": {
+            str(number): {str(n): mask for n, mask in library.masks(number).items()}
+            for number in ids
+        },
+        "classes": {
+            str(core.cpu): 0 if core.cpu in ours else library.class_of(core.cpu)
+            for core in library.cores
+        },
+    }
+
+
+def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
+    """Divide saved registers by whether their CPUs and sockets are online."""
+    cores = library.cores
+    there = {
+        "masks": {str(core.l3cat_id) for core in cores},
+        "bandwidth": {str(core.mba_id) for core in cores},
+        "classes": {str(core.cpu) for core in cores},
+    }
+    now, later = dict(saved), {}
+    for key, names in there.items():
+        had = saved.get(key, {})  # releases without bandwidth limits saved none
+        now[key] = {n: one for n, one in had.items() if n in names}
+        later[key] = {n: one for n, one in had.items() if n not in names}
+    if not any(later.values()):
+        return Reach(now)
+    places = [message("class-masks-offline", cache=n) for n in later["masks"]]
+    places += [message("class-limits-offline", cache=n) for n in later["bandwidth"]]
+    if later["classes"]:
+        cpus = format_cpus(map(int, later["classes"]))
+        places.append(message("classes-of-cpus-offline", cpus=cpus))
+    return Reach(
+        now if any(now[key] for key in there) else None, later | {"partial": 1}, tuple(places)
+    )
+
+
+def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+    """Restore the registers; return messages. May be repeated."""
+    found = {int(cpu): number for cpu, number in saved["classes"].items()}
+    if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
+        found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
+    steps: list[Callable[[], Message | None]] = [
+        functools.partial(_put_back_class, library, cpu, number) for cpu, number in found.items()
+    ]
+    steps += [
+        functools.partial(_put_back_masks, library, int(number), masks)
+        for number, masks in saved["masks"].items()
+    ]
+    steps += [
+        functools.partial(_put_back_bandwidth, library, int(number), found_there)
+        for number, found_there in saved.get("bandwidth", {}).items()
+    ]
+    return put_all_back(steps, lambda step: step())
+
+
+def _put_back_class(library: Pqos, cpu: int, number: int) -> Message | None:
+    if library.class_of(cpu) == number:
+        return None
+    library.set_class(cpu, number)
+    return message("cpu-class-restored", cpu=cpu, number=number)
+
+
+def _put_back_masks(library: Pqos, l3cat: int, found: Mapping[str, int]) -> Message | None:
+    now = library.masks(l3cat)
+    masks = {int(n): mask for n, mask in found.items() if now.get(int(n)) != mask}
+    if not masks:
+        return None
+    library.set_masks(l3cat, masks)
+    each = tuple(message("pqos-class-mask", number=n, mask=mask) for n, mask in masks.items())
+    return message("class-masks-restored", domain=l3cat, masks=each)
+
+
+def _put_back_bandwidth(library: Pqos, mba: int, found: Mapping[str, int]) -> Message | None:
+    now = library.bandwidth(mba)
+    changed = {int(n): limit for n, limit in found.items() if now.get(int(n)) != limit}
+    if not changed:
+        return None
+    library.set_bandwidth(mba, changed)
+    each = tuple(message("pqos-class-limit", number=n, limit=limit) for n, limit in changed.items())
+    return message("class-limits-restored", domain=mba, limits=each)
