@@ -371,4 +371,5 @@ def _hardware(domain: CacheDomain) -> CacheDomain:
         numa_nodes=(),
         dca_ports=(),
         device_ports=(),
+        shared_port_classes=0,
     )

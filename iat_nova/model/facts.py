@@ -278,7 +278,9 @@ class CacheDomain:
     (resctrl's io_alloc while disabled). `ddio_counters`: DDIO hits and misses are counted, and
     separately. `dca_ports`: the root ports on which the operator allows switching DDIO off.
     `bandwidth`: limits of memory bandwidth, or None. `device_ports`: the ports that may have ways
-    of their own; empty without I/O RDT.
+    of their own; empty without I/O RDT. `shared_port_classes`: classes of service that the ports of
+    all cache domains share, each domain with masks of its own. 0: no other domain's ports need a
+    class.
     """
 
     id: int  # L3 id
@@ -297,6 +299,7 @@ class CacheDomain:
     dca_ports: tuple[DcaPort, ...] = ()
     bandwidth: BandwidthControl | None = None
     device_ports: tuple[DevicePort, ...] = ()
+    shared_port_classes: int = 0
 
     def reserving(self, more: WayMask) -> WayMask:
         """Return the reserved ways after adding `more`.

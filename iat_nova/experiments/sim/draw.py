@@ -10,6 +10,7 @@ guarantees.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import math
 from collections.abc import Iterator, Sequence
 from random import Random
@@ -27,7 +28,8 @@ T = TypeVar("T")
 LENGTH_S = 40
 COMPRESSION = "3%"  # 30 ms of each second: filling the LLC takes some 8 ms
 HOST_CPUS = 2  # of each socket, for the host
-NETWORK_MAX, DISKS_MAX = 3, 2  # guests with cards of their own, and with disks, on a socket
+NETWORK_MAX = 3  # guests with cards of their own, on a socket
+NETWORK_SHARE = 0.45  # of guests, while fewer than NETWORK_MAX
 GUARANTEED_MAX = 5  # ways of a socket: the rest is for DDIO and for guests without a guarantee
 STALL_CYCLES = 100  # assumed stall cycles of a packet, beside the profile's own cycles
 RINGS = (512, 1024, 2048, 4096)
@@ -41,18 +43,70 @@ PROGRAMS = (
 )  # fmt: skip
 
 
-def scenarios(count: int, seed: int) -> Iterator[tuple[Scenario, str]]:
+class Kind(enum.StrEnum):
+    """The kind of drawn hosts.
+
+    `STORAGE`: drives of guests beside a critical receiver of packets, on a CPU with I/O RDT.
+    """
+
+    ANY = "any"
+    STORAGE = "storage"
+
+    @property
+    def limits(self) -> _Limits:
+        """The properties of this kind that differ from other kinds."""
+        return _LIMITS[self]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Limits:
+    """Properties of a kind of hosts.
+
+    `machine`: None to draw the machine and the number of sockets. `first`: the kinds of the first
+    guests, as shares drawn for other guests. `disks`: largest number of guests with disks. `cards`:
+    Gb/s, `drives`: GB/s. `storage`: upper end of the shares drawn for guests with disks, whose
+    lower end is `NETWORK_SHARE`. `pools`: handlers of receivers' mempools; without any, a stack.
+    """
+
+    machine: str | None = None
+    first: tuple[float, ...] = ()
+    disks: int = 2
+    cards: tuple[int, ...] = (40, 100, 100)
+    drives: tuple[float, ...] = (3.5, 7, 10.5)
+    storage: float = 0.55
+    pools: tuple[str, ...] = ()
+
+
+_LIMITS = {
+    Kind.ANY: _Limits(),
+    # Cards and drives of the time of the CPU: 7 GB/s a drive of PCIe 4, 14 one of PCIe 5, and 28 an
+    # array. DPDK's mempools are rings unless configured otherwise.
+    Kind.STORAGE: _Limits(
+        machine="granite-rapids",
+        first=(0.0, 0.5),
+        disks=4,
+        cards=(100, 200),
+        drives=(7, 14, 28),
+        storage=0.7,
+        pools=("ring", "stack"),
+    ),
+}
+
+
+def scenarios(count: int, seed: int, kind: Kind = Kind.ANY) -> Iterator[tuple[Scenario, str]]:
     """Yield the first `count` hosts of a seed, each with the text of the scenario."""
+    word = "random" if kind is Kind.ANY else kind.value
     for number in range(1, count + 1):
-        name, drawn = f"random-{seed}-{number:03}", text(number, seed)
+        name, drawn = f"{word}-{seed}-{number:03}", text(number, seed, kind)
         yield read_scenario(drawn, name, f"{name}.yaml"), drawn
 
 
-def text(number: int, seed: int) -> str:
+def text(number: int, seed: int, kind: Kind = Kind.ANY) -> str:
     """Return a host as the text of a scenario file."""
-    host = _Host(_Dice(Random(f"iat-nova host {seed} {number}")))
+    host = _Host(_Dice(Random(f"iat-nova host {seed} {number}")), kind.limits)
     told = yaml.dump(host.document(), Dumper=_Plain, sort_keys=False, width=120)
-    return f"# Host {number} of seed {seed}, drawn by iat-nova simulate compare --random.\n{told}"
+    asked = "--random" if kind is Kind.ANY else f"--random --hosts {kind}"
+    return f"# Host {number} of seed {seed}, drawn by iat-nova simulate compare {asked}.\n{told}"
 
 
 class _Plain(yaml.SafeDumper):
@@ -102,11 +156,12 @@ class _Socket:
 class _Host:
     """One host while drawn, with all sections of the scenario's file."""
 
-    def __init__(self, dice: _Dice) -> None:
-        self._dice = dice
-        sockets = 1 + dice.chance(0.2)
+    def __init__(self, dice: _Dice, limits: _Limits) -> None:
+        self._dice, self._limits = dice, limits
+        sockets = 1 if limits.machine else 1 + dice.chance(0.2)
         names = ["gold-6140", "gold-6140", "gold-6148"]
-        self._model: Machine = MACHINES[dice.among(names if sockets > 1 else [*names, "gold-6338"])]
+        drawn = limits.machine or dice.among(names if sockets > 1 else [*names, "gold-6338"])
+        self._model: Machine = MACHINES[drawn]
         self._top: dict[str, Any] = {
             "machine": self._model.name,
             "sockets": sockets,
@@ -176,11 +231,14 @@ class _Host:
             guest["arrives"] = f"{dice.whole(4, 20)}s"
         if self._visits and number > 1 and dice.chance(0.25):
             guest["leaves"] = f"{dice.whole(24, 36)}s"
-        kind = dice.between(0.0, 1.0)
-        if kind < 0.45 and socket.receivers < NETWORK_MAX:
+        first = self._limits.first
+        kind = first[number - 1] if number <= len(first) else dice.between(0.0, 1.0)
+        if kind < NETWORK_SHARE and socket.receivers < NETWORK_MAX:
             socket.receivers += 1
             self._add_receiver(guest, socket)
-        elif kind < 0.55 and not socket.number and socket.disks < DISKS_MAX:
+        elif (
+            kind < self._limits.storage and not socket.number and socket.disks < self._limits.disks
+        ):
             socket.disks += 1
             self._add_storage(guest)
         else:
@@ -205,13 +263,15 @@ class _Host:
             speed, share = 12, len(self._workloads["ovs"]["cpus"]) / NETWORK_MAX
             capacity = share * self._packets_per_s("ovs", 1)
         else:
-            card = self._card(name, socket, dice.among((40, 100, 100)))
+            card = self._card(name, socket, dice.among(self._limits.cards))
             address = card["dpdk_device"].replace(":00.0", ":02.0")
             guest["attachments"] = [{"kind": "vf", "device": address, "nic": name}]
             workload |= {"nic": name, "ring": dice.among(RINGS)}
             workload["profile"] = workload["profile"] or dice.among(RECEIVERS)
             speed = int(self._nics[name]["speed"].removesuffix("Gb/s"))
             capacity = self._packets_per_s(workload["profile"], len(cpus))
+        if self._limits.pools:
+            workload["pool"] = dice.among(self._limits.pools)
         self._workloads[name] = workload
         if redis:
             self._traffic[name] = {"to": name, "clients": dice.among((4, 16, 64)), "flows": 64}
@@ -252,7 +312,7 @@ class _Host:
         dice, name = self._dice, guest["display_name"]
         address = f"0000:{0x5E + len(self._disks):02x}:00.0"
         guest["attachments"] = [{"kind": "pci", "device": address}]
-        speed = dice.among((3.5, 7, 10.5))
+        speed = dice.among(self._limits.drives)
         self._disks[name] = {"address": address, "speed": f"{speed}GB/s", "iops": 2500000}
         self._workloads[name] = {
             "profile": "fio",

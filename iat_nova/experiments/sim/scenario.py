@@ -192,7 +192,7 @@ class Scenario:
         ports = tuple(
             DcaPort(disk.address, (disk.address,))
             for disk in self.disks
-            if disk.dca and self.machine.io is not WriteTarget.DMA
+            if disk.dca and self.machine.port_dca and self.machine.io is not WriteTarget.DMA
         )
         first, *others = self.machine.domains  # where all disks are
         return tuple(

@@ -11,6 +11,13 @@ from iat_nova.hardware.ddio import pci_place
 from iat_nova.hardware.ddio.irdt import Device, Irdt
 from iat_nova.model import CacheDomain, DevicePort
 
+SHARED_CLASSES = 1
+"""Classes of service for ports with ways of their own, on a host with several cache domains.
+
+A resctrl group takes a class in all domains. The strategy of a domain does not know the other
+domains' groups, so the number is fixed.
+"""
+
 
 def assign(table: Irdt, devices: Path, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
     """Return the domains with the ports whose devices write there. Raises `HardwareError`.
@@ -27,8 +34,13 @@ def assign(table: Irdt, devices: Path, domains: Iterable[CacheDomain]) -> tuple[
             found = dict.fromkeys(address for one in there for address in _behind(devices, one))
             ports[there[0].address] = DevicePort(members[0].address, tuple(found))
     places = pci_place.by_domain(devices, domains, ports)
+    shared = SHARED_CLASSES if len(domains) > 1 and any(places.values()) else 0
     return tuple(
-        dataclasses.replace(domain, device_ports=tuple(ports[n] for n in places[domain.id]))
+        dataclasses.replace(
+            domain,
+            device_ports=tuple(ports[n] for n in places[domain.id]),
+            shared_port_classes=shared,
+        )
         for domain in domains
     )
 

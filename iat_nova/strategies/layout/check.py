@@ -61,6 +61,9 @@ def _ports(domain: CacheDomain, layout: Layout) -> Iterator[str]:
             yield f"port {port} is none that may have ways of its own (device_ports)"
         if times > 1:
             yield f"port {port} has {times} masks, expected 1"
+    if 0 < domain.shared_port_classes < len(layout.ports):
+        shared = domain.shared_port_classes
+        yield f"{len(layout.ports)} groups of ports, but cache domains share {shared} for ports"
     for group in layout.ports:
         if not group.ports:
             yield f"mask {group.mask} is of no port"

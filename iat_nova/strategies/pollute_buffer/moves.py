@@ -280,9 +280,9 @@ FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
     "topmost-ways": _apart,
     "confine-single": _ones,
     "buffer-size": _size,
+    "ports-aside": ports.moves,  # takes no ways from tenants, as more ways of DDIO's do
     "ddio-ways": _ddio,
     "port-dca": _dca,
-    "ports-aside": ports.moves,
     "share-guaranteed-ways": _lend,
     "memory-bandwidth": _throttle,
 }
@@ -290,8 +290,12 @@ FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
 
 
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
-    """Return whether the hardware has enough classes of service for a plan."""
+    """Return whether the hardware has enough classes of service for a plan.
+
+    A class for the ports of other cache domains stays free.
+    """
     placed = plans.layout(inventory, plan)
     hosts = {one.id for one in inventory.tenants if one.kind is TenantKind.HOST}
     own = sum(1 for group in placed.groups if hosts.isdisjoint(group.tenants))
-    return own + len(placed.ports) <= inventory.domain.classes - 1
+    ports = max(len(placed.ports), inventory.domain.shared_port_classes)
+    return own + ports <= inventory.domain.classes - 1

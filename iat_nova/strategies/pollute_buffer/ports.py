@@ -16,14 +16,15 @@ from iat_nova.model import Priority, Tenant, message
 from iat_nova.strategies.pollute_buffer import room
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.trial import SUFFERS
-from iat_nova.strategies.pollute_buffer.view import View
+from iat_nova.strategies.pollute_buffer.view import View, saved
 
 
 def moves(view: View, plan: Plan) -> Iterator[tuple[float, Move]]:
     """Yield moves that put ports aside, all together and one by one, and that bring one back.
 
-    Inbound lines are not counted by port, so the expected gain assumes that all inbound lines are
-    those of ports that may go aside, the same number each. A trial shows the truth.
+    Without a share of the inbound lines, the other lines have DDIO's ways for themselves, as if the
+    ways had grown (`moves.FAMILIES`, ``ddio-ways``). Inbound lines are not counted by port, so each
+    port in DDIO's ways counts as many. A trial shows the truth.
     """
     domain = view.inventory.domain
     if not domain.device_ports or not room.aside(domain, plan.own, plan.ddio):
@@ -37,8 +38,9 @@ def moves(view: View, plan: Plan) -> Iterator[tuple[float, Move]]:
             whose = frozenset(one.id for port in chosen for one in owners[port])
             what = message("ports-aside", ports=tuple(sorted(chosen)))
             changed = dataclasses.replace(plan, aside=plan.aside | chosen)
-            kept_out = view.inbound * len(chosen) / len(inside)
-            yield view.relief(view.ids - whose, kept_out), Move("ddio", changed, what)
+            left = 1.0 - len(chosen) / (len(owners) - len(plan.aside & owners.keys()))
+            expected = view.stake(view.readers - whose) * view.packets_missed * saved(left, 1.0)
+            yield expected, Move("ddio", changed, what)
     for port in sorted(plan.aside & owners.keys() if view.settled else ()):
         changed = dataclasses.replace(plan, aside=plan.aside - {port})
         what = message("port-back", port=port)

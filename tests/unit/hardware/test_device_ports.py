@@ -54,3 +54,14 @@ class DevicePortsTest(Folder, unittest.TestCase):
         """A port is named by the table, whichever of its devices are plugged in."""
         self.device("0000:af:00.1")
         self.assertEqual([{"0000:af:00.0": ("0000:af:00.1",)}, {}], self.ports())
+
+    def test_domains_share_a_class_for_ports(self):
+        """Where a domain has ports, each domain keeps a class; a single domain's are its own."""
+        self.device("0000:3b:00.0")
+        table = irdt.read(irdt_tables.server())
+        for domains, shared in ((DOMAINS, [1, 1]), (DOMAINS[:1], [0])):
+            found = device_ports.assign(table, self.folder / "pci", domains)
+            self.assertEqual(shared, [one.shared_port_classes for one in found])
+        (self.folder / "pci" / "0000:3b:00.0").unlink()
+        found = device_ports.assign(table, self.folder / "pci", DOMAINS)
+        self.assertEqual([0, 0], [one.shared_port_classes for one in found])

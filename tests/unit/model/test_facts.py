@@ -23,7 +23,7 @@ from iat_nova.model import (
 LASTING = {
     *("id", "cpus", "ways", "classes", "min_ways", "way_bytes", "numa_nodes", "numa_node"),
     *("online_cpus", "dedicated_cpus", "floating_cpus", "emulator_cpus", "pmd_cpus"),
-    *("offline_cpus", "unseen_domains"),
+    *("offline_cpus", "unseen_domains", "shared_port_classes"),
     *("run", "rx_descriptors", "rx_queues", "mtu", "speed_gbps", "least", "step", "most", "whole"),
 }
 

@@ -21,9 +21,11 @@ from iat_nova.model import (
 )
 from iat_nova.store import records
 from iat_nova.strategies.layout.check import check
-from iat_nova.strategies.pollute_buffer import arrivals, moves, plan, room
+from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, plan, room
+from iat_nova.strategies.pollute_buffer import ports as port_moves
 from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import State
+from iat_nova.strategies.pollute_buffer.view import View
 from tests.unit.strategies.test_pollute_buffer import BE, PC, STREAM, Run, host
 
 NIC, DISK, OTHER = "0000:3b:00.0", "0000:5e:00.0", "0000:5f:00.0"
@@ -110,6 +112,33 @@ class AsideTest(unittest.TestCase):
         self.assertEqual("ddio", kept.subject)
         (moved, *_) = [one.moved for one in run.decisions if DISK in one.moved]
         self.assertIn(OTHER, moved)
+
+    def test_before_more_ways_of_ddio(self) -> None:
+        """Two of three ports aside promise more than two ways of DDIO's more, and take no ways."""
+        run = Aside(0.1)
+        run.on(server(), 40)
+        tried = [one.code for one in run.tried()]
+        self.assertLess(tried.index("ports-aside"), tried.index("ddio-ways"))
+
+    def test_promise_by_the_ports_that_are_left(self) -> None:
+        """As if DDIO's ways had grown for the ports left there; nothing for a port alone there."""
+        here = server()
+        sample = _Seen(here, 0.1, 0.0).sample(None, 9.0, random.Random(1), 0.0)
+        now = judge.Now.seen(here.inventory, sample)
+        view = View.of(here.inventory, Parameters(), sample, now.looks)
+        found = plan.found(here.inventory.domain, 2)
+        promised = {
+            frozenset(move.plan.aside): promise for promise, move in port_moves.moves(view, found)
+        }
+        stake = view.stake(view.readers) * view.packets_missed
+        both, one = frozenset((DISK, OTHER)), frozenset((DISK,))
+        self.assertAlmostEqual(stake * (1 - (1 / 3) ** 0.5), promised[both])
+        self.assertAlmostEqual(stake * (1 - (2 / 3) ** 0.5), promised[one])
+        one_aside = dataclasses.replace(found, aside=frozenset((OTHER,)))
+        (second, *_) = (
+            p for p, move in port_moves.moves(view, one_aside) if DISK in move.plan.aside
+        )
+        self.assertAlmostEqual(stake * (1 - (1 / 2) ** 0.5), second)
 
     def test_undone_where_nobody_gains(self) -> None:
         """The trial is told, and undone."""
@@ -227,6 +256,17 @@ class PlaceTest(unittest.TestCase):
             inventory = dataclasses.replace(here.inventory, domain=domain)
             aside = dataclasses.replace(plan.found(domain, 2), aside=frozenset((DISK,)))
             self.assertEqual(fits, moves.has_classes(inventory, aside))
+
+    def test_a_class_for_ports_of_other_domains_stays_free(self) -> None:
+        """The same plan without ports aside needs one class more where domains share classes."""
+        here = server(ports=())
+        for classes, shared, fits in ((3, 1, True), (2, 0, True), (2, 1, False)):
+            domain = dataclasses.replace(
+                here.inventory.domain, classes=classes, shared_port_classes=shared
+            )
+            inventory = dataclasses.replace(here.inventory, domain=domain)
+            with self.subTest(classes=classes, shared=shared):
+                self.assertEqual(fits, moves.has_classes(inventory, plan.found(domain, 2)))
 
     def test_critical_tenants_keep_clear(self) -> None:
         """Out of the ways of ports aside as well as DDIO's."""

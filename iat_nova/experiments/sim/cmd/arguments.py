@@ -56,6 +56,13 @@ def take_random(parser: argparse.ArgumentParser) -> None:
         default=1,
         help="seed of drawn hosts; default: %(default)s",
     )
+    parser.add_argument(
+        "--hosts",
+        choices=("any", "storage"),
+        default="any",
+        help="draw hosts of all kinds, or guests with drives beside a critical receiver of packets "
+        "on a CPU with I/O RDT; default: %(default)s",
+    )
 
 
 def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenario]:
@@ -69,7 +76,8 @@ def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenar
     for name in names:
         yield compressed(load_scenario(name), parsed_args.compression)
     hosts: pathlib.Path = parsed_args.out / "hosts"
-    for scenario, text in draw.scenarios(parsed_args.random, parsed_args.seed):
+    kind = draw.Kind(parsed_args.hosts)
+    for scenario, text in draw.scenarios(parsed_args.random, parsed_args.seed, kind):
         hosts.mkdir(parents=True, exist_ok=True)
         (hosts / f"{scenario.name}.yaml").write_text(text, encoding="utf-8")
         yield compressed(scenario, parsed_args.compression)

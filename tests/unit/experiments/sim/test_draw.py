@@ -53,3 +53,17 @@ class DrawTest(unittest.TestCase):
         self.assertGreater(max(shares), 1.2)
         near = sum(0.6 < share < 1.4 for share in shares)
         self.assertGreater(near, len(shares) / 4)
+
+    def test_storage_hosts(self):
+        """Each has a critical receiver of packets and a disk, on the CPU with I/O RDT."""
+        hosts = [scenario for scenario, _ in draw.scenarios(30, 4, draw.Kind.STORAGE)]
+        self.assertEqual("storage-4-001", hosts[0].name)
+        self.assertEqual({"granite-rapids"}, {one.machine.name for one in hosts})
+        for one in hosts:
+            first, second, *_ = one.workloads_of(one.guests[0]) + one.workloads_of(one.guests[1])
+            self.assertEqual("PC", one.guests[0].extra_specs["iat:priority"])
+            self.assertIsNotNone(one.workload(first).nic or one.workload(first).switch)
+            self.assertIsNotNone(one.workload(second).disk)
+        pools = {work.pool for one in hosts for work in one.workloads if work.profile.name != "fio"}
+        self.assertEqual({"ring", "stack"}, pools)
+        self.assertEqual({7e9, 14e9, 28e9}, {d.bytes_per_s for one in hosts for d in one.disks})

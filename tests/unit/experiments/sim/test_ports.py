@@ -91,14 +91,12 @@ class PortsTest(unittest.TestCase):
         masks = [cache.mask_of(self.machine.plant.state.caches, n) for n in range(len(rows))]
         self.assertEqual([0x3000, 0x3000], masks[-2:])
 
-    def test_dca_off_at_a_port_with_ways(self):
-        """The disk writes memory; on again, it has the ways of its port."""
-        self.place(((DISK,), 0x1))
+    def test_no_switch_at_root_ports(self):
+        """Skylake's and Cascade Lake's bits: DDIO stays on at each disk."""
         column = self.machine.plant.state.disks.devices[:, nvme.DCA]
         before = int(column[0])
+        self.assertEqual((), self.machine.scenario.domains[0].dca_ports)
         self.machine.switch(0, [DISK])
-        self.assertEqual(0, column[0])
-        self.machine.switch(0, [])
         self.assertEqual(before, column[0])
 
     def test_refused(self):
@@ -122,9 +120,9 @@ class StorageTest(unittest.TestCase):
         """Return busy cycles a unit of work of each workload, with these ports in one way."""
         machine = EmulatedServer(load_scenario("ports-bulk-storage"))
         machine.port_ways.place(0, (PortGroup(aside, WayMask(0x2000)),) if aside else ())
-        scenes.run(machine, 0.6)
+        scenes.run(machine, 3.0)  # until buffers have come round
         before = machine.metrics()
-        scenes.run(machine, 0.2)
+        scenes.run(machine, 0.5)
         after = machine.metrics()
         return {
             name: (one.busy_cycles - before[name].busy_cycles) / (one.work - before[name].work)
@@ -134,7 +132,7 @@ class StorageTest(unittest.TestCase):
     def test_storage_aside(self):
         """Packets that wait are read from the LLC again; blocks were in memory before, too."""
         together, apart = self.costs(), self.costs("0000:5e:00.0", "0000:5f:00.0")
-        self.assertLess(apart["fw1"], 0.8 * together["fw1"])
+        self.assertLess(apart["fw1"], 0.85 * together["fw1"])
         self.assertLess(apart["fw2"], together["fw2"])
         for name in ("backup1", "backup2"):
             self.assertAlmostEqual(together[name], apart[name], delta=0.05 * together[name])

@@ -91,6 +91,22 @@ class CheckTest(unittest.TestCase):
             with self.subTest(fault):
                 self.assertIn(fault, faults(*groups))
 
+    def test_ports_of_several_domains_share_classes(self) -> None:
+        """A group of resctrl takes a class in all domains; a domain does not know the others'."""
+        nic, disk = (DevicePort(one, (one,)) for one in ("0000:3b:00.0", "0000:3c:00.0"))
+        groups = PortGroup((nic.id,), WayMask(2)), PortGroup((disk.id,), WayMask(4))
+        for shared, ports, fault in ((0, 2, False), (1, 1, False), (1, 2, True)):
+            cache = domain(device_ports=(nic, disk), shared_port_classes=shared)
+            with self.subTest(shared=shared, ports=ports):
+                layout = Layout(DDIO, (), ports=groups[:ports])
+                text = ""
+                try:
+                    check(DomainInventory(cache, ()), layout)
+                except InvalidLayout as error:
+                    text = str(error)
+                self.assertEqual(fault, "2 groups of ports, but cache domains share 1" in text)
+                self.assertEqual(fault, bool(text))
+
     def test_ddio(self) -> None:
         """Never empty, never beyond the cache; as it was found is always valid."""
         self.assertIn("DDIO's mask 0x0", self.faults(domain(), ("a", 1), ("b", 2), ddio=0))
