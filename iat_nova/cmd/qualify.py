@@ -14,7 +14,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from types import FrameType
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from iat_nova.checks.qualify import record
 from iat_nova.checks.qualify.api import Bench, Outcome, Test
 from iat_nova.checks.qualify.programs import DiskReads, PresentTraffic, stream
-from iat_nova.checks.qualify.registry import TESTS
+from iat_nova.checks.qualify.registry import TESTS, usual
 from iat_nova.checks.qualify.resources import (
     NoCpus,
     SlicePmus,
@@ -55,11 +55,12 @@ class Qualify(Page):
     """Measure on this host whether its hardware does what the agent asks of it.
 
     Run it once on each kind of server, before [iat] mode = enforce: does a mask limit misses, do
-    DDIO's ways change hits and misses, do the slices of the LLC agree, does a limit of memory
-    bandwidth throttle, how long does a write take. It asks before it starts, takes a class of
-    service that nobody uses and a few idle CPUs for some two minutes, and leaves everything as it
-    was found, also when it is interrupted; after kill -9 run iat-nova restore. It refuses while an
-    agent runs (a paused one, too: it owns the masks) and where another program allocates cache.
+    DDIO's ways change hits and misses (with I/O RDT also those of a single port), do the slices of
+    the LLC agree, does a limit of memory bandwidth throttle, how long does a write take. It asks
+    before it starts, takes a class of service that nobody uses and a few idle CPUs for some two
+    minutes, and leaves everything as it was found, also when it is interrupted; after kill -9 run
+    iat-nova restore. It refuses while an agent runs (a paused one, too: it owns the masks) and
+    where another program allocates cache.
 
     It writes qualify.html and qualify.json, which name no host, guest or disk: send them along with
     a bug report, or to tell the project of a CPU.
@@ -104,8 +105,7 @@ examples:
             "--only",
             metavar="TESTS",
             type=_tests,
-            default=tuple(TESTS.values()),
-            help=f"some of {','.join(TESTS)}",
+            help=f"some of {','.join(TESTS)}; default: all, port with I/O RDT",
         )
         parser.add_argument(
             "--out", metavar="FOLDER", type=Path, default=Path(), help="default: this folder"
@@ -150,20 +150,22 @@ examples:
         host = Host()
         try:
             machine = sources.machine(settings)
-            domains = machine.allocator.domains()
+            domains = machine.locate(machine.allocator.domains())
         except HardwareError as error:
-            return self._described(host, none(parsed_args.only, error), None, None)
+            tests = parsed_args.only or usual(ports=False)
+            return self._described(host, none(tests, error), None, None)
+        tests = parsed_args.only or usual(ports=machine.port_ways is not None)
         try:
             domain, cpus = self._place(parsed_args, settings, host, domains)
             owned = ownership(settings, machine)
             self._check(owned, host, domain)
-            self._ask(parsed_args, cpus)
-            bench = self._bench(parsed_args, host, machine, domain, cpus)
+            self._ask(parsed_args, tests, cpus)
+            bench = self._bench(parsed_args, host, machine, domains, domain, cpus)
             with ending.deferred(), owned.held(), contextlib.closing(machine.counters):
                 if owned.snapshot is not None:
                     owned.snapshot.protect()
                 with ending.at_once():
-                    outcomes = run(parsed_args.only, bench, self.note)
+                    outcomes = run(tests, bench, self.note)
         except HardwareError as error:
             raise Failure(sentences.text(error.message)) from error
         return self._described(host, outcomes, machine, domain)
@@ -203,12 +205,14 @@ examples:
         if domain.classes < 2:
             raise Failure("no class of service is free; iat-nova doctor says who has them")
 
-    def _ask(self, parsed_args: argparse.Namespace, cpus: tuple[int, ...]) -> None:
+    def _ask(
+        self, parsed_args: argparse.Namespace, tests: Sequence[Test[Any]], cpus: tuple[int, ...]
+    ) -> None:
         """Say what will be done and let a person decide. Raises `Failure` for no."""
-        about_s = sum(one.about_s for one in parsed_args.only)
+        about_s = sum(one.about_s for one in tests)
         load = "reads of the disk by fio" if parsed_args.disk else "the traffic that is there"
         self.note(
-            f"{', '.join(one.name for one in parsed_args.only)}: about {times.duration(about_s)}; "
+            f"{', '.join(one.name for one in tests)}: about {times.duration(about_s)}; "
             f"CPUs {format_cpus(cpus)} get a class of service of their own, DDIO's ways go to and "
             f"fro, I/O is {load}. Guests may be slower meanwhile; all is restored at the end."
         )
@@ -225,6 +229,7 @@ examples:
         parsed_args: argparse.Namespace,
         host: Host,
         machine: Machine,
+        domains: tuple[CacheDomain, ...],
         domain: CacheDomain,
         cpus: tuple[int, ...],
     ) -> Bench:
@@ -234,7 +239,7 @@ examples:
         disk = parsed_args.disk
         return Bench(
             domain=domain,
-            domains=machine.allocator.domains(),
+            domains=domains,
             cpus=cpus,
             clusters=max(len(caches[domain.id].nodes), 1),
             counters=machine.counters,
@@ -246,6 +251,7 @@ examples:
             inbound=DiskReads(disk, machine.clock) if disk else PresentTraffic(),
             streams=stream,
             slices=lambda: SlicePmus(host),
+            port_ways=machine.port_ways,
         )
 
     def _described(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from iat_nova.common.clock import Clock
-from iat_nova.hardware.api import CacheAllocator, ClassMask, Counters, DdioWays
+from iat_nova.hardware.api import CacheAllocator, ClassMask, Counters, DdioWays, PortWays
 from iat_nova.model import CacheDomain, Message, WayMask, message
 
 CLASS = "qualify"
@@ -86,6 +86,10 @@ class InboundTraffic(Protocol):
     def ours(self) -> bool:
         """Whether the buffers have the requested size; false for traffic of other programs."""
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The PCI addresses of the device that writes and of the bridges above; empty: unknown."""
+
 
 class Streams(Protocol):
     """A program that moves data between CPUs and memory at full speed."""
@@ -123,6 +127,7 @@ class Bench:
 
     `cpus`: idle CPUs of `domain`; the first walks, the last issues I/O. `clusters`: number of NUMA
     nodes that share the LLC. `ddio_refused`: the reason why DDIO's ways cannot be moved, or None.
+    `port_ways`: None without I/O RDT.
     """
 
     domain: CacheDomain
@@ -138,6 +143,7 @@ class Bench:
     inbound: InboundTraffic
     streams: Streams
     slices: Callable[[], SliceCounters]
+    port_ways: PortWays | None = None
 
     def pause(self, seconds: float) -> None:
         """Wait `seconds` seconds."""

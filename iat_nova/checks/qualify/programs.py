@@ -17,8 +17,10 @@ import yaml
 
 from iat_nova.checks.qualify.api import Unavailable
 from iat_nova.common.clock import Clock
+from iat_nova.hardware.ddio.pci_place import ADDRESS
 from iat_nova.model import Message, message
 
+BLOCKS = Path("/sys/class/block")
 BLOCK = 128 << 10  # bytes of one read
 START_S = 2.0  # fio reports errors within this time
 LONGEST_S = 180  # fio ends by itself, even if this process was killed
@@ -34,9 +36,16 @@ class DiskReads:
 
     ours = True
 
-    def __init__(self, disk: Path, clock: Clock) -> None:
+    def __init__(self, disk: Path, clock: Clock, blocks: Path = BLOCKS) -> None:
         self._disk = disk
         self._clock = clock
+        self._blocks = blocks
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The PCI addresses in the place of a block device in sysfs; empty for a file."""
+        place = (self._blocks / self._disk.resolve().name).resolve()
+        return tuple(part for part in place.parts if ADDRESS.fullmatch(part))
 
     @contextlib.contextmanager
     def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
@@ -80,6 +89,7 @@ class PresentTraffic:
     """`api.Inbound`: the present traffic of devices."""
 
     ours = False
+    devices = ()
 
     @contextlib.contextmanager
     def flowing(self, cpu: int, footprint: int) -> Iterator[None]:

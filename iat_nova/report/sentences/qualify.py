@@ -14,12 +14,12 @@ _MEASURED: Mapping[str, str] = {
     "mask-no-array-between": "no array lies well between {few} and {many} ways",
     # DDIO's ways
     "ddio-misses-by-ways": "of lines that devices wrote {few_missed_share:share1} missed with "
-    "{few} ways of DDIO and {many_missed_share:share1} with {many}",
-    "ddio-register-keeps": "asked for {asked} ways, DDIO's register reads back {ways}",
+    "{few} ways and {many_missed_share:share1} with {many}",
+    "ddio-register-keeps": "asked for {asked} ways, {ways} are read back",
     "ddio-traffic-changed": "{measured:also}; but the traffic went from {least_per_s:rate} to "
     "{most_per_s:rate} during the test",
-    "ddio-buffers-fit": "{measured:also}: the buffers that devices write to fit in {few} ways of "
-    "DDIO already",
+    "ddio-buffers-fit": "{measured:also}: the buffers that devices write to fit in {few} ways "
+    "already",
     "ddio-always-misses": "{measured:also}: nearly every line misses with few ways and with many",
     "ddio-changes-nothing": "{measured:also}: the ways change nothing",
     "ddio-buffers-unknown": "{measured:also}: devices write to buffers of other programs, which "
@@ -57,6 +57,10 @@ _MEANINGS: Mapping[str, str] = {
     "ddio-without-effect": "The agent would set ways aside that do nothing for I/O. The agent "
     "finds out by itself only under loads that compete for these ways.",
     "ddio-undecided": "Whether DDIO follows its ways is not known yet.",
+    "port-follows": "A port's ways follow its class, beside DDIO's: the agent can keep a drive's "
+    "writes away from packets.",
+    "port-without-effect": "Ways of single ports would have no effect here.",
+    "port-undecided": "Whether a port follows its ways is not known yet.",
     "one-slice-stands": "One slice stands for all: [iat] cha_slices = 1 will do.",
     "one-slice-misleads": "Hits and misses counted on one slice would be off by that much.",
     "slices-undecided": "Whether one slice stands for all is not known yet.",
@@ -88,6 +92,8 @@ _UNAVAILABLE: Mapping[str, str] = {
     "ddio-has-no-ways": "devices have no ways of their own here",
     "ddio-little-written": "devices write {lines_per_s:rate} cache lines: a result needs at least "
     "{least_per_s:rate}",
+    "ports-not-placed": "single ports get no ways here",
+    "port-of-disk-unknown": "no port with a class of its own (I/O RDT) is known to be the disk's",
     "ddio-counters-stopped": "DDIO's counters stopped; another program may use them (perf, pcm)",
     "slices-not-counted": "no slice counts what devices write on this CPU",
     "slices-not-read": "no slice could be read; another program may use their counters",
@@ -122,6 +128,10 @@ _REMEDIES: Mapping[str, str] = {
     "repeat-under-steady-traffic": "repeat the test under steady traffic, or with --disk",
     "repeat-under-steadier-traffic": "repeat the test under steadier traffic",
     "leave-ddio-alone": "set [iat] ddio_interface = none; send this report with a bug report",
+    "leave-ports-alone": "set [iat] ddio_interface = auto; send this report with a bug report",
+    "set-ddio-interface-iordt": "with I/O RDT (iat-nova doctor has a line): set [iat] "
+    "ddio_interface = iordt",
+    "name-nvme-behind-port": "name an NVMe disk with a channel of its own: --disk /dev/nvme0n1",
     "use-faster-disk-or-traffic": "name a faster disk (--disk), or send more traffic",
     "see-ddio-in-bios": "check that DDIO is on in the BIOS; buffers that are never used twice "
     "show this result, too",

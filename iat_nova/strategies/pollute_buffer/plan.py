@@ -127,6 +127,8 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
 
 
 def _ports(domain: CacheDomain, plan: Plan) -> tuple[PortGroup, ...]:
+    if not plan.aside:
+        return ()
     ids = tuple(port.id for port in domain.device_ports if port.id in plan.aside)
     mask = room.aside(domain, plan.own, plan.ddio)
     return (PortGroup(ids, mask),) if ids and mask else ()

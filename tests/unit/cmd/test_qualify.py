@@ -31,7 +31,7 @@ class Refusals(unittest.TestCase):
     def test_arguments(self):
         """Tests, CPUs and folders that are not there."""
         for words, why in (
-            (("--only", "mask,disk"), "no such test: disk; there are mask, ddio, slices"),
+            (("--only", "mask,disk"), "no such test: disk; there are mask, ddio, port, slices"),
             (("--only", ","), "none named"),
             (("--cpus", "a-b"), "'a-b' in the CPU list"),
             (("--cpus", ""), "it names no CPU"),

@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of a host say of good, bad and noisy hardware: rows in, a verdict out."""
 
+import contextlib
 import dataclasses
 import random
 import unittest
+from unittest import mock
 
-from iat_nova.checks.qualify import bandwidth, ddio, mask, slices, write_time
-from iat_nova.checks.qualify.api import Bench, Verdict
-from iat_nova.checks.qualify.registry import TESTS
+from iat_nova.checks.qualify import bandwidth, ddio, mask, port, slices, write_time
+from iat_nova.checks.qualify.api import Bench, Unavailable, Verdict
+from iat_nova.checks.qualify.registry import TESTS, usual
 from iat_nova.experiments.bench import fake
-from iat_nova.model import BandwidthControl, message
+from iat_nova.hardware.api import Counts, DomainCounts
+from iat_nova.model import BandwidthControl, DevicePort, WayMask, message
 from tests.qualify_sample import counted, obeys, streams, stretches, walks
 
+DISK = "0000:5e:00.0"
 PASS, FAIL, INCONCLUSIVE = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
 
 
@@ -118,6 +122,111 @@ class Ddio(unittest.TestCase):
         """More misses with more ways is no success."""
         judged = ddio.judge(stretches(0.3, 0.5, 0.3, 0.5))
         self.assertEqual(INCONCLUSIVE, judged.verdict)
+
+
+class Port(unittest.TestCase):
+    """Do a port's ways change its hits and misses?"""
+
+    def test_as_of_ddio(self):
+        """The same figures decide; what they mean is said of ports."""
+        for shares, verdict, means, remedy in (
+            ((0.5, 0.05, 0.52, 0.04), PASS, "port-follows", None),
+            ((0.5, 0.5, 0.505, 0.495), FAIL, "port-without-effect", "leave-ports-alone"),
+            ((0.01, 0, 0.02, 0), INCONCLUSIVE, "port-undecided", "use-faster-disk-or-traffic"),
+        ):
+            with self.subTest(means):
+                judged = port.judge(stretches(*shares))
+                self.assertEqual(verdict, judged.verdict)
+                self.assertEqual((means, remedy), codes(judged)[1:])
+        judged = port.judge(stretches(0.5, 0.5, reads=lambda asked: 2))
+        self.assertEqual((FAIL, "port-without-effect"), (judged.verdict, judged.means.code))
+
+    def test_only_with_io_rdt(self):
+        """Without it no host fails for want of it."""
+        self.assertEqual({"port"}, {one.name for one in TESTS.values()} - {
+            one.name for one in usual(ports=False)
+        })  # fmt: skip
+        self.assertEqual(tuple(TESTS.values()), usual(ports=True))
+
+    def bench(self, host, **given):
+        nothing = dict.fromkeys(field.name for field in dataclasses.fields(Bench))
+        return Bench(**{**nothing, **host.bench(), **given})
+
+    def test_the_port_of_the_disk_moves_alone(self):
+        """Below DDIO's two ways, in turn; ports and DDIO's ways are as found at the end."""
+        host = PortHost()
+        rows = port.measure(self.bench(host), lambda step: None)
+        self.assertEqual([2, 6] * 3, [row.ways for row in rows])
+        self.assertEqual([DISK], list(dict.fromkeys(host.placed_ports)))
+        self.assertEqual([0x180, 0x1F8] * 3, host.placed_masks)
+        self.assertEqual([0x600, 0x780], host.ddio_masks)
+        self.assertEqual({}, host.ways)
+        self.assertEqual(PASS, port.judge(rows).verdict)
+
+    def test_restored_after_an_error(self):
+        """Counters that stop end the test."""
+        host = PortHost(stops=True)
+        with self.assertRaisesRegex(Unavailable, "ddio-counters-stopped"):
+            port.measure(self.bench(host), lambda step: None)
+        self.assertEqual(({}, 0x780), (host.ways, host.ddio_masks[-1]))
+
+    def test_not_possible(self):
+        """Without classes of ports, and with a disk behind none of them."""
+        for host, given, why in (
+            (PortHost(), {"port_ways": None}, "ports-not-placed"),
+            (PortHost(devices=()), {}, "port-of-disk-unknown"),
+        ):
+            with self.subTest(why), self.assertRaisesRegex(Unavailable, why):
+                port.measure(self.bench(host, **given), lambda step: None)
+            self.assertEqual([], host.ddio_masks)
+
+
+class PortHost:
+    """A host whose disk misses less with more ways of its port; DDIO was found with 4 ways."""
+
+    ours = True
+
+    def __init__(self, devices=("0000:5d:00.0", "0000:5e:00.0"), *, stops=False):
+        self.devices, self.stops = devices, stops
+        self.domain = dataclasses.replace(
+            fake.SKYLAKE,
+            device_ports=(DevicePort("0000:3b:00.0", ("0000:3b:00.0",)), DevicePort(DISK, (DISK,))),
+        )
+        self.ways, self.placed_ports, self.placed_masks, self.ddio_masks = {}, [], [], []
+        self.now_s, self.hits, self.misses = 0.0, 0.0, 0.0
+
+    def bench(self):
+        counters = mock.Mock(watch=lambda cpus: None, read=self.count)
+        ddio_ways = mock.Mock(read=lambda domain: WayMask(0x780), write=self.write)
+        return {
+            "domain": self.domain, "domains": (self.domain,), "cpus": (1, 2), "clusters": 1,
+            "counters": counters, "ddio": ddio_ways, "clock": mock.Mock(wait=self.wait),
+            "inbound": self, "port_ways": self,
+        }  # fmt: skip
+
+    @contextlib.contextmanager
+    def flowing(self, cpu, footprint):
+        yield
+
+    def write(self, domain, mask):
+        self.ddio_masks.append(mask)
+        return mask
+
+    def place(self, domain, groups):
+        self.ways = {one: group.mask for group in groups for one in group.ports}
+        self.placed_ports += self.ways
+        self.placed_masks += self.ways.values()
+        return self.ways
+
+    def wait(self, wake, seconds):
+        share = 0.5 if self.ways[DISK].count == 2 else 0.1
+        self.now_s += seconds
+        self.misses += 1e7 * seconds * share
+        self.hits += 1e7 * seconds * (1 - share)
+
+    def count(self):
+        domains = {} if self.stops else {0: DomainCounts(int(self.hits), int(self.misses), 0)}
+        return Counts(self.now_s, {}, domains)
 
 
 class Slices(unittest.TestCase):
@@ -244,6 +353,7 @@ class Charts(unittest.TestCase):
         for name, rows, lines, points in (
             ("mask", walks(obeys), 4, 36),
             ("ddio", stretches(0.5, 0.1, 0.5, 0.1), 1, 4),
+            ("port", stretches(0.5, 0.1, 0.5, 0.1), 1, 4),
             ("slices", counted(*[5] * 60), 1, 60),
             ("bandwidth", streams(12, 7, 2, 12), 1, 3),
             (

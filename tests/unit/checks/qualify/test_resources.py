@@ -9,7 +9,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.checks.qualify.api import Unavailable, lowest_free
-from iat_nova.checks.qualify.programs import DiskReads, rate_of, running
+from iat_nova.checks.qualify.programs import DiskReads, PresentTraffic, rate_of, running
 from iat_nova.checks.qualify.resources import NoCpus, busy_times, choose_cpus
 from iat_nova.checks.qualify.walker import LINE, Chase
 from iat_nova.common.clock import SystemClock
@@ -108,6 +108,20 @@ class Programs(unittest.TestCase):
         ):
             self.fail("it was read")
         self.assertEqual(message("install-program", program="fio"), refused.exception.remedy)
+
+    def test_where_a_disk_is(self):
+        """A block device by its place in sysfs, the bridges above included; a file nowhere."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            place = folder / "pci0000:5d/0000:5d:00.0/0000:5e:00.0/nvme/nvme0/nvme0n1"
+            place.mkdir(parents=True)
+            (folder / "block").mkdir()
+            (folder / "block" / "nvme0n1").symlink_to(place)
+            disk = DiskReads(folder / "dev" / "nvme0n1", SystemClock(), folder / "block")
+            self.assertEqual(("0000:5d:00.0", "0000:5e:00.0"), disk.devices)
+            file = DiskReads(folder / "some.img", SystemClock(), folder / "block")
+            self.assertEqual((), file.devices)
+            self.assertEqual((), PresentTraffic().devices)
 
 
 class Cpus(unittest.TestCase):

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do a single port's ways change hits and misses? A disk writes while its port has few and many.
+
+DDIO keeps few ways, and so do all other ports: what changes is the class of service of the disk's
+port alone (I/O RDT).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from iat_nova.checks.qualify import ddio
+from iat_nova.checks.qualify.api import Bench, Chart, Judgement, Test, Unavailable
+from iat_nova.checks.qualify.ddio import FEW, MANY, StretchRow
+from iat_nova.hardware.api import PortWays
+from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
+
+NAME = "port"
+
+_MEANS: Mapping[str, Message] = {
+    "ddio-follows": message("port-follows"),
+    "ddio-not-resizable": message("port-without-effect"),
+    "ddio-without-effect": message("port-without-effect"),
+    "ddio-undecided": message("port-undecided"),
+}
+_REMEDIES: Mapping[str, Message] = {"leave-ddio-alone": message("leave-ports-alone")}
+
+
+def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[StretchRow]:
+    """Count while the ways of the disk's port alternate."""
+    if bench.port_ways is None:
+        raise Unavailable(message("ports-not-placed"), message("set-ddio-interface-iordt"))
+    domain, port = _place(bench)
+    way_bytes = (domain.way_bytes or 0) // bench.clusters
+    bench.counters.watch(bench.cpus)
+    found = bench.ddio.read(domain.id)
+    if not found:
+        raise Unavailable(message("ddio-has-no-ways"))
+    with bench.inbound.flowing(bench.cpus[-1], ddio.FITS * way_bytes):
+        try:
+            bench.ddio.write(domain.id, WayMask.span(domain.ways - FEW, FEW))
+            ways = (FEW, min(MANY, domain.ways - FEW))
+            steps = [count for _ in range(ddio.ROUNDS) for count in ways]
+            return [_row(bench, bench.port_ways, domain, port, count, tell) for count in steps]
+        finally:
+            bench.port_ways.place(domain.id, ())
+            bench.ddio.write(domain.id, found)
+
+
+def _place(bench: Bench) -> tuple[CacheDomain, str]:
+    """Return the cache domain and the port of the disk that the test reads."""
+    behind = set(bench.inbound.devices)
+    for domain in bench.domains:
+        if not domain.ddio_counters:
+            continue
+        for port in domain.device_ports:
+            if not behind.isdisjoint(port.devices):
+                return domain, port.id
+    raise Unavailable(message("port-of-disk-unknown"), message("name-nvme-behind-port"))
+
+
+def _row(
+    bench: Bench,
+    port_ways: PortWays,
+    domain: CacheDomain,
+    port: str,
+    ways: int,
+    tell: Callable[[str], None],
+) -> StretchRow:
+    """Return hits and misses while the port has ways below DDIO's."""
+    tell(f"port {port} has {ways} ways")
+    mask = WayMask.span(domain.ways - FEW - ways, ways)
+    now = port_ways.place(domain.id, (PortGroup((port,), mask),)).get(port, WayMask(0))
+    bench.pause(ddio.WARM_S)
+    rates = ddio.counted(bench, ddio.COUNT_S).get(domain.id)
+    if rates is None:
+        raise Unavailable(message("ddio-counters-stopped"))
+    return StretchRow(now.count, ways, *rates, ours=bench.inbound.ours)
+
+
+def judge(rows: Sequence[StretchRow]) -> Judgement:
+    """Compare stretches of few ways of the port with stretches of many, as of DDIO's ways."""
+    found = ddio.judge(rows)
+    remedy = found.remedy and _REMEDIES.get(found.remedy.code, found.remedy)
+    return dataclasses.replace(found, means=_MEANS[found.means.code], remedy=remedy)
+
+
+def chart(rows: Sequence[StretchRow]) -> Chart:
+    """Return the share of misses by stretch."""
+    return dataclasses.replace(ddio.chart(rows), x="ways of the port, one stretch after the other")
+
+
+TEST = Test(NAME, "Do a port's ways change its hits and misses?", 30, measure, judge, chart)
