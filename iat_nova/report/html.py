@@ -241,9 +241,8 @@ def _worth_tiles(story: _Story) -> list[tuple[str, str]]:
     found = worth(story.samples, story.inventory)
     if found is None:
         return []
-    likely = "?" if found.likely is None else f"{found.likely:+.1%}"
     caption = "likely gain of critical guests if the agent had enforced"
-    return [(likely, f"{caption} ({found.least:.0%} to {found.most:.0%})")]
+    return [(f"{found.likely:+.1%}", f"{caption} (at most {found.most:.0%})")]
 
 
 def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:

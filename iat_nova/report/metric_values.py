@@ -440,9 +440,8 @@ def worth(seen: Observed) -> Iterator[Sample]:
     """Yield the estimated gain by enforcing of each cache domain; nothing while enforcing."""
     for number in sorted(seen.inventories.keys() & seen.latest.keys()):
         found = pressures.worth(seen.inventories[number], seen.latest[number])
-        for bound in ("least", "likely", "most") if found is not None else ():
-            if (value := getattr(found, bound)) is not None:
-                yield (str(number), bound), value
+        for bound in ("likely", "most") if found is not None else ():
+            yield (str(number), bound), getattr(found, bound)
 
 
 def newcomers(seen: Observed) -> Iterator[Sample]:

@@ -29,9 +29,8 @@ def fills(inventory: DomainInventory, iteration: Iteration) -> dict[str, Fill]:
 
 
 def prospects(inventory: DomainInventory, iteration: Iteration) -> dict[str, Prospect]:
-    """Return what enforcing could give each critical guest over the present masks, by tenant id."""
-    masks = _masks(inventory, iteration)
-    return prospect.prospects(inventory, iteration.sample, masks, iteration.shown)
+    """Return what enforcing could give each critical guest, by tenant id."""
+    return prospect.prospects(inventory, iteration.sample)
 
 
 def worth(inventory: DomainInventory, iteration: Iteration) -> Prospect | None:
@@ -45,13 +44,9 @@ def worth(inventory: DomainInventory, iteration: Iteration) -> Prospect | None:
 
 
 def worth_words(found: Prospect) -> str:
-    """Return a prospect as text, with its bounds and the guests that the estimate covers."""
-    bounds = f"{found.least:.0%} to {found.most:.0%}"
-    if found.likely is None:
-        why = "its critical guests hardly reuse lines, or their misses overlap"
-        return f"{bounds}, not known better: {why}"
-    covered = f"estimate for {found.known} of {found.guests} critical guests"
-    return f"likely {found.likely:.1%} ({bounds}; {covered})"
+    """Return a prospect as text, with its bound and with how sure it is."""
+    sure = f"cost of a miss known for {found.known} of {found.guests} critical guests"
+    return f"likely {found.likely:.1%} (at most {found.most:.0%}; {sure})"
 
 
 def newcomers(inventory: DomainInventory, iteration: Iteration) -> dict[Priority, float]:

@@ -3,7 +3,8 @@
 
 Two runs of a host with the same seed: without an agent, and under a strategy. The prospect
 (`iat_nova.strategies.prospect`) comes from the counters of the first run. What came is the gain of
-the critical guests' performance (`compare.performance`) in the second run over the first.
+the critical guests' performance (`compare.performance`) in the second run over the first. Several
+seeds give means: one seed's gain has chance in it, and hosts that gain nothing have no other order.
 """
 
 from __future__ import annotations
@@ -34,11 +35,10 @@ class Row:
     """One host: the prospect of its critical guests in the mean of the run, and what came.
 
     All are relative speedups, None without critical guests, or if the counters say nothing.
-    `known`: share of the guests, over the run, with a likely prospect.
+    `known`: share of the guests, over the run, of which the cost of a miss is known.
     """
 
     host: str
-    least: float | None
     likely: float | None
     most: float | None
     known: float | None
@@ -49,22 +49,22 @@ class Row:
 class _Job:
     scenario: Scenario
     strategy: str
-    seed: int
+    seeds: int
 
 
 def rows(
     scenarios: Sequence[Scenario],
     strategy: str,
-    seed: int,
+    seeds: int,
     *,
     executor: Executor | None = None,
     progress: Progress = lambda done, total: None,
 ) -> Iterator[Row]:
     """Yield a row for each host, in order of completion. Raises the errors of `run`.
 
-    Counters resemble hardware, as in `compare`.
+    Seeds are 1 to `seeds`. Counters resemble hardware, as in `compare`.
     """
-    jobs = [_Job(compare.as_hardware_counts(one), strategy, seed) for one in scenarios]
+    jobs = [_Job(compare.as_hardware_counts(one), strategy, seeds) for one in scenarios]
     with parallel.using(executor) as runs:
         for number, (_, future) in enumerate(parallel.completed(runs, _row, jobs), 1):
             yield future.result()
@@ -80,21 +80,21 @@ def rank_correlation(found: Sequence[Row]) -> tuple[float | None, int]:
 
 
 def _row(job: _Job) -> Row:
-    scenario = job.scenario
-    with tempfile.TemporaryDirectory(prefix="iat-nova-") as folder:
-        path = pathlib.Path(folder) / "history.sqlite"
-        before = run(scenario, unmanaged.NAME, job.seed, history_path=path)
-        seen = list(_seen(path))
-    after = run(scenario, job.strategy, job.seed)
-    known = [one.likely for one in seen if one.likely is not None]
+    seen: list[Prospect] = []
+    came: list[float] = []
+    for seed in range(1, job.seeds + 1):
+        with tempfile.TemporaryDirectory(prefix="iat-nova-") as folder:
+            path = pathlib.Path(folder) / "history.sqlite"
+            before = run(job.scenario, unmanaged.NAME, seed, history_path=path)
+            seen += _seen(path)
+        came += _came(job.scenario, before, run(job.scenario, job.strategy, seed))
     guests = sum(one.guests for one in seen)
     return Row(
-        scenario.name,
-        statistics.fmean(one.least for one in seen) if seen else None,
-        statistics.fmean(known) if known else None,
+        job.scenario.name,
+        statistics.fmean(one.likely for one in seen) if seen else None,
         statistics.fmean(one.most for one in seen) if seen else None,
         sum(one.known for one in seen) / guests if guests else None,
-        _came(scenario, before, after),
+        statistics.geometric_mean(came) - 1.0 if came else None,
     )
 
 
@@ -112,14 +112,12 @@ def _seen(path: pathlib.Path) -> Iterator[Prospect]:
                     yield found
 
 
-def _came(scenario: Scenario, before: Result, after: Result) -> float | None:
-    """Return the gain of the critical workloads' performance; None without any that did work."""
-    ratios = []
+def _came(scenario: Scenario, before: Result, after: Result) -> Iterator[float]:
+    """Yield the performance of each critical workload over that before, if it did any work."""
     for name in compare.workloads_of(scenario, Priority.PC):
         old, new = (
             compare.performance(scenario, {one.name: one for one in result.workloads}, name)
             for result in (before, after)
         )
         if old and new:
-            ratios.append(new / old)
-    return statistics.geometric_mean(ratios) - 1.0 if ratios else None
+            yield new / old

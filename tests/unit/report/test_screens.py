@@ -29,7 +29,7 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Reason
-from iat_nova.report import charts, escape, pressures, status, top
+from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
 from iat_nova.report.top_screen import Mode, Screen
 from iat_nova.report.view import gather, tenant_row, then
@@ -37,7 +37,6 @@ from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
-from iat_nova.strategies import prospect
 from tests.unit import stories
 
 AGENT = AgentNow(AgentState.RUNNING, stories.status().pid, 0.5)
@@ -252,7 +251,7 @@ class TestStatus(StoryCase):
         )
 
     def test_what_enforcing_could_gain(self):
-        """While nothing is written: likely, the bounds, and how many guests the estimate covers."""
+        """While nothing is written: likely, at most, and how many misses have a known cost."""
         view = self.view()
         (domain,) = view.domains
         self.assertIsNone(status.record(view)["domains"][0]["enforcing_gain"])
@@ -261,15 +260,13 @@ class TestStatus(StoryCase):
         latest = dataclasses.replace(domain.latest, iteration=told)
         view = dataclasses.replace(view, domains=(dataclasses.replace(domain, latest=latest),))
         found = status.record(view)["domains"][0]["enforcing_gain"]
-        self.assertEqual((0.0, 1, 1), (found["least"], found["known"], found["guests"]))
+        self.assertEqual((1, 1), (found["known"], found["guests"]))
         self.assertTrue(0.0 < found["likely"] < found["most"], found)
         self.assertRegex(
             status.page(view, time.time()),
-            r"gain of critical guests if the agent enforced: likely 0\.\d% \(0% to 4%; estimate "
-            "for 1 of 1 critical guests\\)",
+            r"gain of critical guests if the agent enforced: likely 0\.\d% \(at most 4%; cost of a "
+            "miss known for 1 of 1 critical guests\\)",
         )
-        unknown = prospect.Prospect(0.0, None, 0.25, 0, 1)
-        self.assertRegex(pressures.worth_words(unknown), "^0% to 25%, not known better: ")
 
     def test_coerced(self):
         """What the machine made something else of is told wherever masks are shown."""

@@ -72,10 +72,11 @@ class SimulateCompare(Lister):
     overview of winners. Each finished run is a file in DIR/runs: a stopped comparison continues
     there, but starts again with another version of iat-nova.
 
-    --worth shows, for each host, the gain of critical guests that observing predicts (least,
-    likely, most), the share of guests with a likely gain, and the gain that enforcing brings. Both
-    are means of a run with seed 1. The rank correlation (Spearman) is 1 if the prediction puts the
-    hosts in the right order, 0 if it says nothing.
+    --worth shows, for each host, the gain of critical guests that observing predicts (likely,
+    most), the share of guests of which the cost of a miss is known, and the gain that enforcing
+    brings. All are means of runs with seeds 1 to --seeds, by default seed 1 alone. The rank
+    correlation (Spearman) is 1 if the prediction puts the hosts in the right order, 0 if it says
+    nothing.
 
     --random draws hosts: sizes, priorities, loads from idle to beyond capacity, rings, events,
     guests that arrive and leave, guaranteed ways, noise of 1, 3 or 5 %, one or two sockets. Each
@@ -125,7 +126,7 @@ examples:
         )
         parser.add_argument("--tenants", action="store_true", help="show each guest's workload")
         parser.add_argument(
-            "--seeds", type=natural, metavar="N", default=SEEDS, help="default: %(default)s"
+            "--seeds", type=natural, metavar="N", help=f"default: {SEEDS}, with --worth 1"
         )
         take_time(parser)
         take_workers(parser)
@@ -232,7 +233,7 @@ examples:
             found = compare.compare(
                 scenario,
                 strategies,
-                range(1, parsed_args.seeds + 1),
+                range(1, (parsed_args.seeds or SEEDS) + 1),
                 against=parsed_args.against,
                 seconds=parsed_args.seconds,
                 bound=None if best is None else best.pc,

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from iat_nova.experiments.sim.scenario import Scenario
     from iat_nova.experiments.sim.worth import Row
 
-SEED = 1  # of both runs of a host
+SEEDS = 1  # of the two runs of a host
 
 
 def compared(
@@ -36,8 +36,9 @@ def compared(
         dataclasses.replace(one, length_s=parsed_args.seconds or one.length_s) for one in scenarios
     ]
     strategy = (parsed_args.strategy or [DEFAULT])[0]
+    seeds = parsed_args.seeds or SEEDS
     with Progress("{done} of {total} hosts") as progress:
-        found = worth.rows(hosts, strategy, SEED, executor=executor, progress=progress)
+        found = worth.rows(hosts, strategy, seeds, executor=executor, progress=progress)
         rows = sorted(found, key=lambda row: row.host)
     correlation, known = worth.rank_correlation(rows)
     text = "unknown" if correlation is None else f"{correlation:.2f}"
