@@ -286,10 +286,10 @@ def _page(found: Advice, now: Estimate | None, choices: list[PoolChoice]) -> str
     if found.fits:
         lines.append(f"It fits: {_mib(needed)}, {share}.")
     else:
-        lines.append(
-            f"It does not fit: {_mib(needed)}, {share}. Packets may be evicted to memory before "
-            "they are read."
-        )
+        lines += [
+            f"It does not fit: {_mib(needed)}, {share}.",
+            "Packets may be evicted to memory before they are read.",
+        ]
     if now is not None:
         lines += [part for line in emulated(now) for part in escape.wrap(line, 80, 4)]
     if choices:

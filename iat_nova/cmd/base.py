@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from importlib.metadata import EntryPoint
@@ -77,6 +78,23 @@ def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
     conf.add_arguments(group, "[iat] state_dir", **defaults)
 
 
+class Paragraphs(argparse.RawDescriptionHelpFormatter):
+    """Fill paragraphs to the terminal's width; a paragraph with an indented line stays as it is."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        return "\n\n".join(
+            one if "\n " in one else textwrap.fill(one, width) for one in text.strip().split("\n\n")
+        )
+
+
+def folded(text: str, stream: Any) -> str:
+    """Return a line in lines of the terminal's width; unchanged if `stream` is not one."""
+    if not stream.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+
+
 class Command(command.Command):  # type: ignore[misc]
     """A command of iat-nova: no plug-in hooks (slow at start), known errors become `Failure`."""
 
@@ -96,7 +114,7 @@ class Command(command.Command):  # type: ignore[misc]
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options that all commands have."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.formatter_class = Paragraphs
         add_state_options(parser, default=argparse.SUPPRESS)
         return parser
 
@@ -196,8 +214,8 @@ class Command(command.Command):  # type: ignore[misc]
             self.note(f"the agent is {told}; this is the last it recorded{age}")
 
     def note(self, text: str) -> None:
-        """Write to standard error."""
-        print(f"iat-nova: {text}", file=sys.stderr)
+        """Write to standard error, in a terminal without breaks in words."""
+        print(folded(f"iat-nova: {text}", sys.stderr), file=sys.stderr)
 
     @property
     def colour(self) -> bool:

@@ -48,7 +48,7 @@ also vswitch, pool, host. One whose name looks like a time is named by its UUID.
 
 TIME is one of:
   03:12  03:12:05                  the last time it was so late
-  2026-11-21  2026-11-21T03:12:05  a date, a moment (local time unless it names an offset)
+  2026-11-21  2026-11-21T03:12:05  a date, a moment (local without an offset)
   -10m  -30s  -2h  -1d             so long ago (write it last)
   '#1234'                          an iteration by the number in the log
 
@@ -145,7 +145,9 @@ examples:
             if then is not None and not then.loop.ran:
                 self._status = EXIT_NOT_RUNNING
             if recorded is None:
-                raise Failure(_nothing(reader, when, domain))
+                timed = when and not numbered
+                status = EXIT_NOT_RUNNING if timed else EXIT_FAILURE
+                raise Failure(_nothing(reader, when, domain, asked_s if timed else None), status)
             iteration = recorded.iteration
             inventory = reader.inventory(iteration.inventory_id)
             if inventory is None or iteration.domain not in inventory.domains:
@@ -219,8 +221,13 @@ def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:
     )
 
 
-def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str:
-    """Return the message that no such iteration is recorded, with the recorded period."""
+def _nothing(
+    reader: HistoryReader, when: str | None, domain: int | None, asked_s: float | None
+) -> str:
+    """Return the message that no such iteration is recorded, with the recorded period.
+
+    `asked_s`: the moment asked for; None for an iteration asked for by its number.
+    """
     span = reader.span()
     if span is None:
         return "no iteration has been recorded yet"
@@ -235,9 +242,10 @@ def _nothing(reader: HistoryReader, when: str | None, domain: int | None) -> str
             f"iteration {when} did nothing and is not kept any more; kept are the one before "
             f"({first}) and the one after it ({second})"
         )
-    what = f"no iteration {when}" if when else "no iteration"
     where = f" of domain {domain}" if domain is not None else ""
-    return (
-        f"{what}{where} is recorded; the history reaches from {times.moment(span[0])} "
-        f"to {times.moment(span[1])}"
-    )
+    reach = f"the history reaches from {times.moment(span[0])} to {times.moment(span[1])}"
+    if asked_s is not None:
+        cause = "no agent ran then, or its records are not kept any more"
+        return f"nothing is recorded of {times.moment(asked_s)}{where}: {cause}; {reach}"
+    what = f"no iteration {when}" if when else "no iteration"
+    return f"{what}{where} is recorded; {reach}"

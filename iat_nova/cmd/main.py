@@ -14,7 +14,7 @@ from typing import Any
 from cliff import app, commandmanager, help
 
 from iat_nova.cmd import entry, overview
-from iat_nova.cmd.base import EXIT_USAGE, Failure, add_state_options
+from iat_nova.cmd.base import EXIT_USAGE, Failure, Paragraphs, add_state_options
 from iat_nova.common import plugins
 from iat_nova.report import log
 
@@ -120,7 +120,7 @@ class Application(app.App):  # type: ignore[misc]
         parser: argparse.ArgumentParser = super().build_option_parser(
             description, version, {"epilog": EPILOG, "prog": self.NAME, **(argparse_kwargs or {})}
         )
-        parser.formatter_class = argparse.RawDescriptionHelpFormatter
+        parser.formatter_class = Paragraphs
         for action in parser._actions:
             if action.dest == "version":
                 action.version = f"{self.NAME} {version}"  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from iat_nova.cmd.base import MACHINE_FORMATS, Lister
+from iat_nova.cmd.base import MACHINE_FORMATS, Lister, folded
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, DomainInventory, Tenant, TenantKind
 from iat_nova.report import escape, view, words
@@ -77,7 +77,7 @@ examples:
             return self._status
         status: int | None = super().produce_output(parsed_args, column_names, data)
         for line in self._below:
-            self.app.stdout.write(f"{line}\n")
+            self.app.stdout.write(f"{folded(line, self.app.stdout)}\n")
         return status
 
     def _row(

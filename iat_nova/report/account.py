@@ -315,7 +315,9 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
     priorities = {part.tenant.priority: None for part in account.parts}
     spelled = "; ".join(f"{one}: {view.PRIORITIES[one]}" for one in priorities)
     lines += [f"Priority   {spelled}"] if spelled else []
-    lines.append(f"Class      {escape.plain(account.reason or 'the reason is not recorded')}")
+    reason = escape.plain(account.reason or "the reason is not recorded")
+    first, *more = escape.wrap(reason, width - 11, 4)
+    lines += [f"Class      {first}", *(f"           {line}" for line in more)]
     if account.hold is not None:
         told = words.held(account.hold, wall_s)
         lines.append(f"Held       {escape.plain(told)}")

@@ -20,6 +20,7 @@ from unittest import mock
 
 import yaml
 
+from iat_nova.cmd import base
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
@@ -266,6 +267,24 @@ class TestWidth(CliCase):
                     self.assertLessEqual(max(map(escape.width, lines)), 80, out)
             self.assertIn(f"{name[-5:]} ", self.run_it("tenants")[1])
 
+    def test_helps(self):
+        """Paragraphs are filled to the terminal; lists and examples have lines of their own."""
+        for words in (*(one.split() for one in program.COMMANDS), ["simulate", "compare"]):
+            with self.subTest(words=words):
+                lines = self.run_it(*words, "--help")[1].splitlines()
+                prose = [one for one in lines if not one.startswith(" ")]
+                self.assertLessEqual(max(map(escape.width, prose)), 80)
+        self.assertIn("\n  iat-nova explain 03:12\n", self.run_it("explain", "--help")[1])
+
+    def test_messages_in_a_terminal(self):
+        """Lines break between words; a command to copy that is longer stays in one piece."""
+        terminal = mock.Mock(isatty=lambda: True)
+        text = f"iat-nova: the agent is not running; see {'x' * 90} or so"
+        lines = base.folded(text, terminal).splitlines()
+        self.assertEqual(text.split(), " ".join(lines).split())
+        self.assertEqual(2, sum(escape.width(line) <= 80 for line in lines))
+        self.assertEqual(text, base.folded(text, io.StringIO()))
+
     def test_the_short_table(self):
         """Cells of people: I/O beside the priority, DDIO beside the mask, the pool's guests."""
         pool = build.tenant("pool", 12, kind=TenantKind.POOL, members=("dev",))
@@ -328,11 +347,13 @@ class TestExplain(CliCase):
         self.assertEqual(1, data["decision"]["rule"])
 
     def test_nothing_there(self):
-        """A time before the history says how far that reaches."""
+        """Before the history no agent ran, as far as is known; an unknown number is an error."""
         self.tell()
         status, _, err = self.run_it("explain", "2001-01-01")
-        self.assertEqual(1, status)
+        self.assertEqual(3, status)
+        self.assertIn("no agent ran then, or its records are not kept any more", err)
         self.assertIn("the history reaches from", err)
+        self.assertEqual(1, self.run_it("explain", "#999999")[0])
 
     def test_verify_detects_a_difference(self):
         """A decision the controller would not take again is shown as different."""
