@@ -9,6 +9,7 @@ import os
 import pathlib
 from collections.abc import Callable
 
+import iat_nova.policy.render  # noqa: F401 - without Jinja2 the agent does not start
 from iat_nova import policy
 from iat_nova.agent import policy_file
 from iat_nova.agent.freshness import Freshness
