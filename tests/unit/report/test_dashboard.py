@@ -195,10 +195,12 @@ class RulesTest(unittest.TestCase):
             self.assertLessEqual({name.rstrip(":") for name in names}, known)
 
     def test_every_alert_has_its_section(self) -> None:
-        """What to do is on the page that the alert's link leads to, and nothing else is there."""
+        """What to do is on the page that the alert's link leads to, and begins with a command."""
         page = (pages.SOURCE / "operator" / "alerts.rst").read_text(encoding="utf-8")
         sections = set(re.findall(r"^(IatNova\w+)\n=+$", page, re.MULTILINE))
         self.assertEqual(sections, {rule["alert"] for rule in alerts()})
+        begun = r"^(IatNova\w+)\n=+\n\n\.\. code-block:: console\n\n   [#$] \w"
+        self.assertEqual(sections, set(re.findall(begun, page, re.MULTILINE)))
         for rule in alerts():
             url = rule["annotations"]["runbook_url"]
             self.assertTrue(url.endswith(f"/operator/alerts.html#{rule['alert'].lower()}"), url)
