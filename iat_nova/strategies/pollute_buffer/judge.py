@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
@@ -66,16 +67,16 @@ def gain(
     total = gained = 0.0
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
-        if was is None or now is None or not was.speed:
+        if was is None or now is None or not was.speed or not now.speed:
             continue
-        weight, own = WEIGHTS[tenant.priority], now.speed / was.speed - 1.0
-        part = weight * _counts(tenant, was) * own
+        weight, own = WEIGHTS[tenant.priority], now.speed / was.speed
+        part = weight * _counts(tenant, was) * math.log(own)
         total, gained = total + weight, gained + part
         if abs(part) > largest:
-            most, largest = (tenant.id, own), abs(part)
+            most, largest = (tenant.id, own - 1.0), abs(part)
         if floor := floors.get(tenant.id):
             gained += _lacks(was, floor) - _lacks(now, floor)
-    return gained / total if total else 0.0, most
+    return math.expm1(gained / total) if total else 0.0, most
 
 
 def unrest(deviation: float) -> float:

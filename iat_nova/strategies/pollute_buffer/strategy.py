@@ -13,6 +13,7 @@ from iat_nova.model import (
     Layout,
     Message,
     Parameters,
+    Priority,
     Sample,
     Step,
     message,
@@ -135,7 +136,9 @@ class PolluteBuffer:
             plan=plan,
             load_since_s=state.load_since_s if failures else now.at_s - SHORT_S,
             failures=failures,
-            found={one: look for one, look in state.found.items() if one in unchanged},
+            found={
+                one: look for one, look in floors.beside_others(state).items() if one in unchanged
+            },
         )
         before = {member.id for member in state.members}
         steps = [
@@ -203,7 +206,7 @@ class PolluteBuffer:
         often = lasted_s < max(short_s, 2 * state.calm_s)
         calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
         plan = self._called_in(state, now)
-        plan = plan.without(plan.confined & changed)
+        plan = plan.without(plan.confined & (changed | _other_traffic(state, now)))
         plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
         what = message("measuring-anew", cause=why)
         if often:
@@ -215,6 +218,7 @@ class PolluteBuffer:
             load_since_s=now.at_s,
             calm_s=float(calm_s),
             plan=plan,
+            found=floors.beside_others(state),
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.WATCH if state.trial is None else Action.UNDO
@@ -285,6 +289,7 @@ class PolluteBuffer:
             return self._another_load(state, now, cause)
         if cause:
             plan = self._called_in(seen, now)
+            plan = self._with_classes(plan.without(_other_traffic(state, now)), now)
             step = Step(Action.WATCH, "layout", message("measuring-anew", cause=cause))
             fresh = _afresh(dataclasses.replace(seen, plan=plan))
             return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
@@ -307,6 +312,23 @@ class PolluteBuffer:
         if any(now.looks[one].stalled > judge.PAYS for one in lenders):
             return self._with_classes(self._with_promises(state.plan, now), now)
         return state.plan
+
+
+def _other_traffic(state: State, now: Now) -> frozenset[str]:
+    """Return the critical tenants with I/O in the buffer whose references have changed.
+
+    A receiver without packets looks like a stream, and may have been confined for that.
+    """
+    critical = (one for one in now.inventory.tenants if one.io and one.priority is not Priority.BE)
+    both = state.plan.confined & state.looks.keys() & now.looks.keys()
+    return frozenset(
+        one.id
+        for one in critical
+        if one.id in both
+        and readings.another(
+            state.looks[one.id].references_per_s, now.looks[one.id].references_per_s
+        )
+    )
 
 
 def _on_trial(

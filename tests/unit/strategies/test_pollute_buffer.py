@@ -198,6 +198,49 @@ class TrialTest(unittest.TestCase):
             state = dataclasses.replace(run.state, deviation=deviation)
             self.assertEqual(keep, trial.shown(state, now, Parameters()).keep)
 
+    def test_a_gain_and_the_same_loss_are_no_gain(self) -> None:
+        """A quarter more and a fifth less: the geometric mean is as before."""
+        here = host((PC, FITS), (PC, FITS))
+        before = long_after(here).looks
+        factors = {"t0": 1.25, "t1": 0.8}
+        after = {
+            one: dataclasses.replace(before[one], speed=factor * before[one].speed)
+            for one, factor in factors.items()
+        }
+        gain, _ = judge.gain(here.tenants, before, after)
+        self.assertAlmostEqual(0.0, gain)
+
+    def test_no_critical_tenant_pays_for_the_gain_of_others(self) -> None:
+        """Each is compared with the host as found; otherwise only the gain counts."""
+        here, run = host((PC, FITS), (PC, FITS), (BE, STREAM)), Run(0.0)
+        run.on(here, 3)
+        assert run.state is not None and run.state.trial is not None
+        looks, found = run.state.looks, run.state.found
+        self.assertLessEqual({"t0", "t1"}, found.keys())
+        slower = {**found, "t1": dataclasses.replace(found["t1"], speed=0.9 * found["t1"].speed)}
+        unknown = {one: look for one, look in found.items() if one != "t1"}
+        anew = dataclasses.replace(run.state.trial, plan=plan.found(here.inventory.domain, 2))
+        apart = dataclasses.replace(run.state.plan, confined=frozenset(("t2",)))
+        for state, factor, lost in (
+            (run.state, 0.90, True),
+            (run.state, 0.97, False),
+            (dataclasses.replace(run.state, found=slower), 0.90, False),
+            (dataclasses.replace(run.state, found=unknown), 0.90, False),
+            (dataclasses.replace(run.state, plan=apart, trial=anew), 0.90, False),  # gives back
+        ):
+            after = {
+                one: dataclasses.replace(
+                    look, speed={"t0": 1.5, "t1": factor}.get(one, 1.0) * look.speed
+                )
+                for one, look in looks.items()
+            }
+            shown = trial.shown(
+                state, dataclasses.replace(long_after(here), looks=after), Parameters()
+            )
+            with self.subTest(factor=factor, lost=lost):
+                self.assertEqual(lost, shown.why.code == "would-lose")
+                self.assertEqual(not lost, shown.keep)
+
     def test_a_buffer_keeps_two_ways(self) -> None:
         """Fewer are not even tried."""
         here, run = host((PC, FITS), (BE, STREAM), (BE, STREAM)), Run(0.0)
@@ -231,6 +274,27 @@ class TrialTest(unittest.TestCase):
             run.on(FormulaHost(here.inventory, loads, CALM), 1)
             assert run.state is not None
             self.assertEqual({"t1", "t2"} - {changed}, run.state.plan.confined)
+
+    def test_a_critical_receiver_leaves_the_buffer_when_packets_come(self) -> None:
+        """Without packets it looked like a stream; it is none with them."""
+        here, run = host((PC, PART), (PC, STREAM), (BE, STREAM)), Run()
+        tenants = tuple(dataclasses.replace(t, io=t.id == "t1") for t in here.tenants)
+        inventory = dataclasses.replace(here.inventory, tenants=tenants)
+        loads = {f"t{n}": load for n, load in enumerate(here.loads)}
+        loads["t1"] = dataclasses.replace(loads["t1"], references=0.004)
+        idle = FormulaHost(inventory, loads, CALM)
+        run.on(idle, 3)
+        assert run.state is not None
+        run.state = dataclasses.replace(
+            run.state,
+            phase=Phase.REST,
+            trial=None,
+            plan=dataclasses.replace(run.state.plan, confined=frozenset(("t1", "t2"))),
+        )
+        run.on(idle, 3)
+        loads["t1"] = dataclasses.replace(loads["t1"], references=0.02)
+        run.on(FormulaHost(inventory, loads, CALM), 2)
+        self.assertEqual({"t2"}, run.state.plan.confined)
 
     def test_an_empty_buffer_has_no_size(self) -> None:
         """Who is confined next is not given the ways that others once needed there."""
