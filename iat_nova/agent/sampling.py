@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 
 from iat_nova.hardware.api import Counts, L2Counts
-from iat_nova.model import DomainInventory, Rates, Sample
+from iat_nova.model import DomainInventory, PortRates, Rates, Sample
 
 
 class Sampler:
@@ -87,6 +87,7 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
         storage_in_bytes_per_s=storage,
         network_in_bytes_per_s=network,
         ddio_writes_per_s=writes,
+        ports=_ports(inventory, before, after, per_s) if after.monitored else {},
     )
 
 
@@ -124,6 +125,20 @@ def _monitored(
     was = before.monitored.get(who)
     moved = _rate(was.memory_bytes, now.memory_bytes, per_s) if was is not None else None
     return dataclasses.replace(rates, occupancy_bytes=now.occupancy_bytes, memory_bytes_per_s=moved)
+
+
+def _ports(
+    inventory: DomainInventory, before: Counts, after: Counts, per_s: float
+) -> dict[str, PortRates]:
+    """Return the rates of the domain's ports that are counted."""
+    found = {}
+    for port in inventory.domain.device_ports:
+        who = inventory.domain.id, port.id
+        if (now := after.monitored.get(who)) is not None:
+            was = before.monitored.get(who)
+            moved = _rate(was.memory_bytes, now.memory_bytes, per_s) if was is not None else None
+            found[port.id] = PortRates(now.occupancy_bytes, moved)
+    return found
 
 
 def _l2(

@@ -131,8 +131,9 @@ IAT_OPTS = [
         "monitor_tenants",
         default=False,
         help="Whether each tenant's LLC occupancy and memory traffic are monitored while the agent "
-        "enforces, with a monitoring group of resctrl (an RMID) per tenant. Programs that monitor "
-        "by CPU (pqos -m) then have fewer RMIDs.",
+        "enforces, with a monitoring group of resctrl (an RMID) per tenant, and with "
+        "ddio_interface = iordt one per port of devices. Programs that monitor by CPU (pqos -m) "
+        "then have fewer RMIDs.",
     ),
     cfg.StrOpt(
         "emulated_scenario",

@@ -106,7 +106,7 @@ class InboundCounts(NamedTuple):
 
 
 class TenantCounts(NamedTuple):
-    """A tenant's LLC occupancy in a cache domain, and its memory traffic; None: unknown."""
+    """LLC occupancy of a tenant or port in a cache domain, and memory traffic; None: unknown."""
 
     occupancy_bytes: int | None  # now
     memory_bytes: int | None  # since some fixed moment
@@ -116,8 +116,8 @@ class TenantCounts(NamedTuple):
 class Counts:
     """One reading of all watched counters. Unreadable values are absent, never zero.
 
-    `l2` (by CPU), `inbound` (by domain) and `monitored` (by domain and tenant) are empty without
-    such counters.
+    `l2` (by CPU), `inbound` (by domain) and `monitored` (by domain, and tenant or port of devices)
+    are empty without such counters.
     """
 
     taken_at_s: float  # the loop's clock

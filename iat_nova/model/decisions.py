@@ -45,6 +45,17 @@ class Rates:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PortRates:
+    """A port's present occupancy of the LLC, and its traffic to and from memory per second.
+
+    None where no RMID counts it.
+    """
+
+    occupancy_bytes: int | None = None
+    memory_bytes_per_s: float | None = None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Sample:
     """Rates of one cache domain over one measured interval.
 
@@ -54,7 +65,8 @@ class Sample:
     wrote to the domain's socket. Elsewhere `ddio_writes_per_s` is None. Inbound bytes are the
     writes of devices to this socket: storage reads and received packets. The IIO stacks count them
     by port (UNC_IIO_DATA_REQ_OF_CPU.MEM_WRITE.PART0 to 3). Inbound bytes are None without such
-    counters; so far the emulated server is the only back end with them.
+    counters; so far the emulated server is the only back end with them. `ports`: by the id of
+    `CacheDomain.device_ports`; a port without an RMID (I/O RDT) is absent.
     """
 
     domain: int
@@ -67,6 +79,7 @@ class Sample:
     storage_in_bytes_per_s: float | None = None
     network_in_bytes_per_s: float | None = None
     ddio_writes_per_s: float | None = None
+    ports: Mapping[str, PortRates] = dataclasses.field(default_factory=dict)
 
     @property
     def inbound_lines_per_s(self) -> float | None:

@@ -304,6 +304,23 @@ def port_ways(seen: Observed) -> Iterator[Sample]:
             yield (str(number), port), (effective(iteration, port) or decided).count
 
 
+def port_occupancy(seen: Observed) -> Iterator[Sample]:
+    """Yield the LLC occupancy of each counted port."""
+    yield from _of_ports(seen, "occupancy_bytes")
+
+
+def port_traffic(seen: Observed) -> Iterator[Sample]:
+    """Yield the memory traffic of each counted port."""
+    yield from _of_ports(seen, "memory_bytes_per_s")
+
+
+def _of_ports(seen: Observed, field: str) -> Iterator[Sample]:
+    for number, iteration in sorted(seen.latest.items()):
+        for port, rates in iteration.sample.ports.items():
+            if (value := getattr(rates, field)) is not None:
+                yield (str(number), port), value
+
+
 def shadow_moved(seen: Observed) -> Iterator[Sample]:
     """Yield how many masks the shadow strategy would have moved; no sample without a shadow."""
     shadow = seen.status.shadow if seen.status is not None else None

@@ -192,6 +192,8 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
             for line in waymap.sets(domain.layout, domain.inventory, width - _INDENT)
         ),
     ]
+    sample = domain.latest.iteration.sample
+    lines += [_field("", text) for text in waymap.counted_ports(sample, domain.inventory)]
     coerced = words.coerced(domain.latest.iteration, domain.inventory)
     lines += [_field("", text) for text in coerced]
     lines += [_field("", text) for text in _room(domain)]

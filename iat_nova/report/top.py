@@ -217,14 +217,16 @@ def _domain_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[st
 
 
 def _port_lines(domain: DomainView, screen: Screen) -> list[str]:
-    """Name the ports with ways of their own, a line for each set of ports with one mask."""
+    """Name the ports with ways of their own, a line for each mask, and the counted ports."""
     groups = domain.layout.ports if domain.layout is not None else ()
     lines = []
     for group in groups:
         mask = domain.mask_of(group.ports[0]) or group.mask
         text = f"{words.ddio_place(mask)}: {waymap.ports(group, domain.inventory)}"
         lines.append(f" {escape.cut(text, screen.width - 2)}")
-    return lines
+    latest = domain.latest
+    counted = waymap.counted_ports(latest.iteration.sample, domain.inventory) if latest else []
+    return lines + [f" {escape.cut(text, screen.width - 2)}" for text in counted]
 
 
 def _pmd_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[str]:

@@ -14,6 +14,7 @@ from iat_nova.model import (
     Hold,
     Layout,
     Pause,
+    PortRates,
     Priority,
     Tenant,
     VirtualSwitch,
@@ -96,7 +97,9 @@ class DomainView:
 
     def ports(self) -> Iterator[dict[str, object]]:
         """Yield each port of devices as plain values; ways None: the port has DDIO's."""
+        counted = self.latest.iteration.sample.ports if self.latest is not None else {}
         for port in self.inventory.domain.device_ports:
+            rates = counted.get(port.id, PortRates())
             mask, decided = self.mask_of(port.id), self.decided_mask(port.id)
             yield {
                 "port": port.id,
@@ -105,6 +108,7 @@ class DomainView:
                 "ways": mask.count if mask is not None else None,
                 "mask": str(mask) if mask is not None else None,
                 "mask_requested": str(decided) if decided is not None else None,
+                **dataclasses.asdict(rates),
             }
 
 

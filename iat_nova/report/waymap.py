@@ -14,7 +14,8 @@ import dataclasses
 import enum
 import re
 
-from iat_nova.model import DDIO, DomainInventory, Layout, PortGroup, Priority, WayMask
+from iat_nova.common import amounts as figures
+from iat_nova.model import DDIO, DomainInventory, Layout, PortGroup, Priority, Sample, WayMask
 from iat_nova.report import escape
 
 LEAST_CELL, MOST_CELL = 3, 8
@@ -137,6 +138,21 @@ def ports(group: PortGroup, inventory: DomainInventory) -> str:
         behind = ", ".join(escape.plain(names[one.id]) for one in inventory.behind(port))
         texts.append(f"{escape.plain(names.get(port, port))} ({behind or 'no tenant'})")
     return ", ".join(texts)
+
+
+def counted_ports(sample: Sample, inventory: DomainInventory) -> list[str]:
+    """Return each counted port with the tenants behind: ``0000:3b:00.0 (fw1) 12 MB in the LLC``."""
+    texts = []
+    for port, rates in sample.ports.items():
+        parts = []
+        if rates.occupancy_bytes is not None:
+            parts.append(f"{figures.size(rates.occupancy_bytes)} in the LLC")
+        if rates.memory_bytes_per_s is not None:
+            parts.append(f"{figures.size(rates.memory_bytes_per_s)}/s to and from memory")
+        if parts:
+            named = ports(PortGroup((port,), WayMask(0)), inventory)
+            texts.append(f"{named} {', '.join(parts)}")
+    return texts
 
 
 def swatch(number: int) -> int:

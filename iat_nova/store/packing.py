@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iat_nova.common.untrusted import worded
-from iat_nova.model import Decision, Layout, Message, Rates, Sample, WayMask, message
+from iat_nova.model import Decision, Layout, Message, PortRates, Rates, Sample, WayMask, message
 from iat_nova.store.records import (
     OTHER_FORMS,
     Iteration,
@@ -117,7 +117,9 @@ def unpack_iteration(
 # known rate. A whole number stands for a count over the interval.
 _RATES = tuple(field.name for field in dataclasses.fields(Rates))
 _LEVELS = ("occupancy_bytes",)  # not a rate
-_MEASURED = ("domain", "taken_at_s", "interval_s", "tenants")  # all other fields are rates
+_PORT_RATES = tuple(field.name for field in dataclasses.fields(PortRates))
+_MEASURED = ("domain", "taken_at_s", "interval_s", "tenants")
+_LISTED = ("tenants", "ports")  # all other fields are rates
 
 
 def _counted(sample: Sample) -> dict[str, Any]:
@@ -125,18 +127,22 @@ def _counted(sample: Sample) -> dict[str, Any]:
     interval_s = sample.interval_s
     plain: dict[str, Any] = {name: getattr(sample, name) for name in _MEASURED}
     plain["tenants"] = {
-        tenant: _listed(rates, interval_s) for tenant, rates in sample.tenants.items()
+        tenant: _listed(_RATES, rates, interval_s) for tenant, rates in sample.tenants.items()
     }
+    if sample.ports:
+        plain["ports"] = {
+            port: _listed(_PORT_RATES, rates, interval_s) for port, rates in sample.ports.items()
+        }
     for field in dataclasses.fields(Sample):
         value = getattr(sample, field.name)
-        if field.name not in _MEASURED and value is not None:
+        if field.name not in (*_MEASURED, *_LISTED) and value is not None:
             plain[field.name] = _count(value, interval_s)
     return plain
 
 
-def _listed(rates: Rates, interval_s: float) -> list[Any]:
+def _listed(names: Sequence[str], rates: Rates | PortRates, interval_s: float) -> list[Any]:
     values = []
-    for name in _RATES:
+    for name in names:
         value = getattr(rates, name)
         values.append(value if name in _LEVELS else _count(value, interval_s))
     while values and values[-1] is None:
@@ -159,13 +165,18 @@ def _sample(plain: Any) -> Sample:
     def rate(value: Any) -> Any:
         return value * per_s if isinstance(value, int) else value
 
-    tenants = {
-        tenant: {
-            name: value if name in _LEVELS else rate(value)
-            for name, value in zip(_RATES, values, strict=False)
+    def listed(names: Sequence[str], all_values: Any) -> dict[str, Any]:
+        return {
+            subject: {
+                name: value if name in _LEVELS else rate(value)
+                for name, value in zip(names, values, strict=False)
+            }
+            for subject, values in all_values.items()
         }
-        for tenant, values in plain["tenants"].items()
-    }
-    others = {name: rate(value) for name, value in plain.items() if name not in _MEASURED}
+
+    measured = (*_MEASURED, *_LISTED)
+    others = {name: rate(value) for name, value in plain.items() if name not in measured}
     known = {name: plain[name] for name in _MEASURED}
-    return structure({**known, "tenants": tenants, **others}, Sample)
+    tenants = listed(_RATES, plain["tenants"])
+    ports = listed(_PORT_RATES, plain.get("ports", {}))
+    return structure({**known, "tenants": tenants, "ports": ports, **others}, Sample)

@@ -11,7 +11,16 @@ from typing import overload
 
 import numpy as np
 
-from iat_nova.experiments.sim import cache, changes, engine, inbound, nic, ports, rings
+from iat_nova.experiments.sim import (
+    cache,
+    changes,
+    engine,
+    inbound,
+    nic,
+    port_occupancy,
+    ports,
+    rings,
+)
 from iat_nova.experiments.sim.machine import LINE_BYTES
 from iat_nova.experiments.sim.noise import Noisy
 from iat_nova.experiments.sim.plant import Plant
@@ -81,6 +90,7 @@ class EmulatedServer:
         # other counters stays the same.
         self._later = Noisy(noise, np.random.default_rng([self.seed, 2]))
         self._inbound = inbound.Inbound(self.plant)
+        self._occupancy = port_occupancy.PortOccupancy(self.plant)
         self._watched: tuple[int, ...] = ()
         # By domain and class; at the start each workload with a mask is a class.
         self._masks: dict[int, dict[str, WayMask]] = {}
@@ -319,7 +329,14 @@ class EmulatedServer:
         domains = {
             domain.id: self._of_domain(domain.id) for domain in self.scenario.machine.domains
         }
-        return Counts(self.now(), cores, domains, self._l2_counts(), self._inbound_counts())
+        return Counts(
+            self.now(),
+            cores,
+            domains,
+            self._l2_counts(),
+            self._inbound_counts(),
+            self._occupancy.read(),
+        )
 
     def _l2_counts(self) -> Mapping[int, L2Counts]:
         """Return L2 hits and misses of the watched CPUs."""

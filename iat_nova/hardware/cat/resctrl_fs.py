@@ -25,6 +25,7 @@ DEFAULT_ROOT = Path("/sys/fs/resctrl")
 DEFAULT_GROUP = ""
 MOUNTS = Path("/proc/mounts")
 PREFIX = "iat-nova."  # the prefix of our groups' names
+PORTS = f"{PREFIX}port."  # of monitoring groups of devices' ports
 _MONITORS = "mon_groups"
 _ASSIGNMENTS = "mbm_L3_assignments"
 _L3 = frozenset({"L3", "L3CODE", "L3DATA"})
@@ -309,6 +310,11 @@ class ResctrlFs:
         None unless mounted with ``-o debug`` (Linux 6.7).
         """
         text = self._get(_in(group, "ctrl_hw_id"), "")
+        return int(text) if text else None
+
+    def hardware_monitor(self, group: str) -> int | None:
+        """Return the RMID of a monitoring group (its path); None as of `hardware_class`."""
+        text = self._get(_in(group, "mon_hw_id"), "")
         return int(text) if text else None
 
     def _get(self, name: str, default: str | None = None) -> str:

@@ -26,6 +26,7 @@ from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.api import HardwareError, TenantCounts, unusable
 from iat_nova.hardware.cat.resctrl_fs import (
     DEFAULT_GROUP,
+    PORTS,
     PREFIX,
     ResctrlError,
     ResctrlFs,
@@ -140,7 +141,9 @@ class Monitor:
 
     def _follow(self, wanted: Mapping[Key, frozenset[int]], offer: Monitoring) -> None:
         present = self._present()
-        ours = {path for path in present if path.rpartition("/")[2].startswith(PREFIX)}
+        names = {path: path.rpartition("/")[2] for path in present}
+        ours = {path for path in present if names[path].startswith(PREFIX)}
+        ours -= {path for path in present if names[path].startswith(PORTS)}
         others = [cpus for path, (_, cpus) in present.items() if path not in ours]
         parents = self._parents()
         places: dict[Key, tuple[str, frozenset[int]]] = {}

@@ -26,25 +26,16 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from iat_nova.hardware.api import DomainOffline, HardwareError, LastingRefusal
+from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
-from iat_nova.hardware.ddio import device_ports
+from iat_nova.hardware.ddio import device_ports, iordt_found
 from iat_nova.hardware.ddio.iordt import CLASSES_ON, IoRdt
+from iat_nova.hardware.ddio.iordt_found import FoundTags
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
-from iat_nova.hardware.ddio.irdt import MOST_CHANNELS, Channel
-from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, L3_MASK, Msr, with_bits
-from iat_nova.hardware.kernel.rollback import Reach, Step, put_all_back, undoing
-from iat_nova.hardware.kernel.shape import (
-    INDEX,
-    NUMBER,
-    listing,
-    mapping,
-    one_of,
-    record,
-    row,
-    whole,
-)
+from iat_nova.hardware.ddio.irdt import Channel
+from iat_nova.hardware.kernel.msr import L3_MASK, Msr
+from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
@@ -84,14 +75,7 @@ class DeviceClass:
     `found` has the ways of devices while they have no class.
     """
 
-    shape = record(
-        {
-            "switches": mapping(NUMBER, one_of((0, CLASSES_ON))),
-            "tags": listing(
-                row(INDEX, whole(0, 255), whole(0, MOST_CHANNELS - 1), whole(0, 2**32 - 1))
-            ),
-        }
-    )
+    shape = iordt_found.shape(CLASSES_ON)
 
     def __init__(
         self,
@@ -108,6 +92,7 @@ class DeviceClass:
         self._registers = functools.cache(registers)
         self._domains = domains
         self._found = found
+        self._settings = FoundTags(msr, topology, self._registers, Tag.CLASS, CLASSES_ON)
         self._tags: dict[Channel, int] = {}  # as written; empty while devices have no class
         self._on: set[int] = set()  # domains that this process has switched on
         self._number = 0  # of the class of all devices, while this class exists
@@ -147,20 +132,20 @@ class DeviceClass:
         """Give devices their class in a domain, with the ways that they have; return all tags."""
         if domain.id in self._on:
             return self._tags
-        cpu = self._cpu(domain.id)
+        cpu = self._settings.cpu(domain.id)
         ways = self._found.mask_of(domain)
         if not ways:
             raise HardwareError(message("iordt-ways-unknown", domain=domain.id))
         tags = self._tags or self._tag(domain, ways, undo)
         self._set(GROUP, domain.id, ways, undo)
-        self._switch(cpu, CLASSES_ON, undo)
+        self._settings.switch(cpu, CLASSES_ON, undo)
         return tags
 
     def _tag(self, domain: CacheDomain, ways: WayMask, undo: list[Step]) -> dict[Channel, int]:
         """Make the group and give its class to all channels; return their tags."""
         registers = self._registers()
         for cache in self._topology.caches():
-            if self._msr.read(cache.cpus[0], L3_IO_QOS_CFG) & CLASSES_ON:
+            if self._settings.is_on(cache.cpus[0]):
                 raise HardwareError(
                     message("iordt-on-already", domain=cache.id), message("iordt-off-first")
                 )
@@ -188,7 +173,7 @@ class DeviceClass:
         """
         if (number := self._fs.hardware_class(group)) is not None:
             return number
-        cpu, numbers = self._cpu(domain.id), set(range(1, self._fs.info().closids))
+        cpu, numbers = self._settings.cpu(domain.id), set(range(1, self._fs.info().closids))
         most = WayMask((1 << domain.ways) - 1)
         for mask in (ways if ways != most else WayMask.span(0, domain.min_ways), most, ways):
             self._fs.set_masks(group, domain.id, {_L3: mask})
@@ -197,29 +182,11 @@ class DeviceClass:
             raise HardwareError(message("iordt-class-unknown", group=group))
         return numbers.pop()
 
-    def _switch(self, cpu: int, wanted: int, undo: list[Step]) -> bool:
-        """Set the switch at a CPU's domain; return whether it differed."""
-        now = self._msr.read(cpu, L3_IO_QOS_CFG)
-        value = with_bits(now, wanted, CLASSES_ON)
-        if value == now:
-            return False
-        undo.append(lambda: self._msr.write(cpu, L3_IO_QOS_CFG, now))
-        self._msr.write(cpu, L3_IO_QOS_CFG, value)
-        if (kept := self._msr.read(cpu, L3_IO_QOS_CFG)) != value:
-            raise LastingRefusal(message("iordt-switch-differs", value=value, now=kept))
-        return True
-
     def _mask(self, group: str, domain: int) -> WayMask:
         masks = self._fs.masks(group, _L3)
         if domain not in masks:  # the kernel leaves out offline domains
             raise DomainOffline(domain)
         return masks[domain]
-
-    def _cpu(self, domain: int) -> int:
-        for cache in self._topology.caches():
-            if cache.id == domain:
-                return cache.cpus[0]
-        raise DomainOffline(domain)
 
     # ------------------------------------------------------------------------ ports
 
@@ -343,30 +310,17 @@ class DeviceClass:
         changed = [one for one, value in self._tags.items() if now.get(one) != value]
         told = [message("iordt-tags-changed", channels=_names(changed))] if changed else []
         for cache in self._topology.caches():
-            value = self._msr.read(cache.cpus[0], L3_IO_QOS_CFG) & CLASSES_ON
-            if cache.id in self._on and not value:
+            if cache.id in self._on and not self._settings.is_on(cache.cpus[0]):
                 told.append(message("iordt-switch-changed", domain=cache.id))
         return tuple(told)
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
-        switches = {
-            str(one.id): self._msr.read(one.cpus[0], L3_IO_QOS_CFG) & CLASSES_ON
-            for one in self._topology.caches()
-        }
-        tags = self._registers().read(Tag.CLASS)
-        return {"switches": switches, "tags": [[*one, value] for one, value in tags.items()]}
+        return self._settings.save()
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the settings: the switch of a domain without online CPUs is out of reach."""
-        there = {str(cache.id) for cache in self._topology.caches()}
-        later = {domain: one for domain, one in saved["switches"].items() if domain not in there}
-        now = {domain: one for domain, one in saved["switches"].items() if domain in there}
-        return Reach(
-            {"switches": now, "tags": saved["tags"]} if now or saved["tags"] else None,
-            {"switches": later, "tags": []} if later else None,
-            tuple(message("iordt-switch-offline", domain=domain) for domain in later),
-        )
+        return self._settings.reachable(saved)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore switches and tags; return messages. May be repeated."""
@@ -374,26 +328,7 @@ class DeviceClass:
             self._tags = {}
             self._on.clear()
             self._ports.clear()
-
-        def switch(domain: str) -> Message | None:
-            wanted = saved["switches"][domain]
-            if not self._switch(self._cpu(int(domain)), wanted, []):
-                return None
-            return message("iordt-switch-restored", domain=int(domain), on=wanted)
-
-        def tag(one: list[int]) -> Message | None:
-            channel, value = Channel(*one[:-1]), one[-1]
-            if now.get(channel) == value:
-                return None
-            registers.write(channel, Tag.CLASS, value)
-            return message("iordt-tag-restored", channel=str(channel), value=value)
-
-        done = put_all_back(saved["switches"], switch)  # after a failure, the tags must stay
-        if not saved["tags"]:
-            return done
-        registers = self._registers()
-        now = registers.read(Tag.CLASS)
-        return (*done, *put_all_back(saved["tags"], tag))
+        return self._settings.restore(saved)
 
 
 def _names(channels: Iterable[Channel]) -> tuple[str, ...]:

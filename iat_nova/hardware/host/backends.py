@@ -17,9 +17,10 @@ from iat_nova.hardware.counters.cha_msr import ChaMsr
 from iat_nova.hardware.counters.monitor import Monitor, offered
 from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, FoundWays, check_usable
+from iat_nova.hardware.ddio.iordt_monitor import PortMonitor
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
-from iat_nova.hardware.host import counter_choice
+from iat_nova.hardware.host import counter_choice, monitors
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Host, text_of, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
@@ -27,9 +28,9 @@ from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
-PORT_DCA, DEVICE_CLASS = "port dca", "ddio iordt"
+PORT_DCA, DEVICE_CLASS, PORT_RMIDS = "port dca", "ddio iordt", "iordt rmids"
 CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
-"""Names of parts: root ports, devices' class, and counters programmed through registers."""
+"""Names of parts: root ports, devices' class and RMIDs, counters programmed through registers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -106,6 +107,9 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     allocator = _allocator(host, cat_choice.chosen, complete, wanted.account)
     counters, counters_choice = counter_choice.counters(host, clock, wanted.counters, reader)
     parts: dict[str, Restorable] = {DEVICE_CLASS: ddio} if isinstance(ddio, DeviceClass) else {}
+    counted = monitors.port_monitor(host) if wanted.monitor and parts else None
+    if counted is not None:
+        parts[PORT_RMIDS] = counted
     parts[cat_choice.chosen] = allocator  # after devices, which leave their class first
     if not isinstance(ddio, FixedDdio):
         parts[f"ddio {ddio_choice.chosen}"] = ddio
@@ -139,19 +143,22 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         ports=ports,
         port_ways=ddio if isinstance(ddio, DeviceClass) else None,
         locate=locate,
-        monitor=_monitor(host, cat_choice) if wanted.monitor else None,
+        monitor=_monitor(host, cat_choice, counted) if wanted.monitor else None,
     )
 
 
-def _monitor(host: Host, cat: ChosenInterface) -> Monitor:
-    """Return a monitor of tenants. Raises `HardwareError` if the host has no monitoring."""
+def _monitor(
+    host: Host, cat: ChosenInterface, ports: PortMonitor | None
+) -> Monitor | monitors.TenantsAndPorts:
+    """Return a monitor of tenants and ports. Raises `HardwareError` without monitoring."""
     offer = offered(host.fs) if cat.chosen == "resctrl" else None
     if offer is None or not offer.events:
         raise HardwareError(
             message("monitoring-absent"),
             message("set-option", option="monitor_tenants", value="false"),
         )
-    return Monitor(host.fs, host.topology)
+    tenants = Monitor(host.fs, host.topology)
+    return tenants if ports is None else monitors.TenantsAndPorts(tenants, ports)
 
 
 def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> BandwidthControl | None:
@@ -183,7 +190,8 @@ def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
     """
     # First: devices leave their class before their class goes.
     parts: dict[str, Restorable] = {
-        DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED))
+        DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED)),
+        PORT_RMIDS: monitors.restorer(host),
     }
     parts |= {
         name: PqosAllocator(interface, host.topology, host.fs, account=account)

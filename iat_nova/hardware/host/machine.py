@@ -11,6 +11,7 @@ from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, PortDca, PortWays
 from iat_nova.hardware.counters.monitor import Monitor
 from iat_nova.hardware.ddio.rootport import RootPorts
+from iat_nova.hardware.host.monitors import TenantsAndPorts
 from iat_nova.hardware.host.probe import Host
 from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus, CpuWatch
 from iat_nova.hardware.kernel.rollback import Restorable
@@ -46,7 +47,7 @@ class Machine:
     were offline back into their classes. `forget` drops the DDIO ways that were found, to read them
     again. `ports`: root ports with DDIO off while an agent enforces. `locate` returns cache domains
     with the root ports, and the devices' ports, whose devices write there; raises `HardwareError`.
-    `monitor` counts each tenant's part of the LLC, where the configuration asks for that.
+    `monitor` counts each tenant's and port's part of the LLC, if the configuration asks for that.
     """
 
     counters: Counters
@@ -63,7 +64,7 @@ class Machine:
     forget: Callable[[], None] = lambda: None
     ports: RootPorts | None = None
     locate: Callable[[tuple[CacheDomain, ...]], tuple[CacheDomain, ...]] = tuple
-    monitor: Monitor | None = None
+    monitor: Monitor | TenantsAndPorts | None = None
 
     def missing(self) -> tuple[Message, ...]:
         """Return messages on missing interfaces that writing masks needs, with remedies."""

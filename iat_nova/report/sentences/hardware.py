@@ -232,6 +232,10 @@ _CHANGES: Mapping[str, str] = {
     "class-cpu-moved": "CPU {cpu} was moved out of class {number}",
     "port-ways-changed": "domain {domain}: another program changed the ways of port {ports:list}",
     "ddio-changed": "domain {domain}: DDIO was left at {left:mask} and is at {now:mask}",
+    "iordt-rmids-on-already": "cache domain {domain}: another program, or the firmware, has "
+    "switched RMIDs of devices on (register 0xc83)",
+    "iordt-rmid-unknown": "the RMID of a monitoring group of a port is not known",
+    "ports-not-monitored": "ports of devices are not: {error:also}",
     "iordt-port-absent": "the table IRDT has no port {port} any more",
     "iordt-tags-changed": "I/O RDT channels {channels:list}: the class tags were changed",
     "iordt-switch-changed": "cache domain {domain}: classes of devices were switched off",
@@ -294,6 +298,7 @@ _SNAPSHOT: Mapping[str, str] = {
     "cpu-registers-offline": "registers of CPUs {cpus}: its CPUs are offline",
     "domain-registers-offline": "registers of cache domains {domains}: its CPUs are offline",
     "ddio-register-offline": "IIO_LLC_WAYS of cache domain {domain}: its CPUs are offline",
+    "iordt-rmid-switch-offline": "RMIDs of devices of cache domain {domain}: its CPUs are offline",
     "iordt-switch-offline": "classes of devices of cache domain {domain}: its CPUs are offline",
     "port-not-in-sysfs": "root port {port} is not in sysfs",
     # what was restored
@@ -310,6 +315,8 @@ _SNAPSHOT: Mapping[str, str] = {
     "io-alloc-disabled": "io_alloc disabled",
     "io-alloc-restored": "io_alloc_cbm {domain}={mask:x}",
     "iordt-switch-restored": "cache domain {domain}: register 0xc83 bit 0 = {on}",
+    "iordt-rmid-switch-restored": "cache domain {domain}: register 0xc83 bit 1 = {on}",
+    "iordt-rmid-restored": "I/O RDT channel {channel}: RMID tag {value:#x}",
     "iordt-tag-restored": "I/O RDT channel {channel}: class tag {value:#x}",
     "port-bits-restored": "root port {port}: perfctrlsts_0 bits {bits:#x}",
 }
@@ -354,6 +361,9 @@ _REMEDIES: Mapping[str, str] = {
     "DeviceAllow=), and look at /sys/kernel/security/lockdown: a kernel in lockdown refuses "
     "everybody",
     "update-firmware": "update the firmware (BIOS); the agent does without I/O RDT",
+    "iordt-rmids-off-first": "switch them off where they were switched on, or set monitor_tenants "
+    "= false",
+    "mount-resctrl-debug": "mount resctrl with -o debug (Linux 6.7)",
     "mount-resctrl-without-cdp": "mount resctrl without cdp",
     "iordt-off-first": "switch them off where they were switched on, or leave ddio_interface "
     "at auto",

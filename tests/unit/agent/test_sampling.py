@@ -18,7 +18,9 @@ from iat_nova.hardware.api import (
 )
 from iat_nova.model import (
     CacheDomain,
+    DevicePort,
     DomainInventory,
+    PortRates,
     Rates,
     Sample,
     Tenant,
@@ -107,6 +109,20 @@ class SamplerTest(unittest.TestCase):
         self.assertEqual(100.0, sample.ddio_hits_per_s)
         self.assertEqual(5.0, sample.ddio_misses_per_s)
         self.assertIsNone(sample.memory_bytes_per_s)
+
+    def test_ports_that_are_counted(self) -> None:
+        """By port of the domain; no traffic where a new counter began, no port without counts."""
+        disk, card = (DevicePort(one, (one,)) for one in ("0000:5e:00.0", "0000:3b:00.0"))
+        (known,) = inventory(tenant("a", 1)).values()
+        domain = dataclasses.replace(known.domain, device_ports=(disk, card))
+        inventories = {0: dataclasses.replace(known, domain=domain)}
+        sampler = Sampler()
+        for at_s, counts in enumerate(((7, 100), (9, 300), (9, 50))):
+            monitored = {(0, disk.id): TenantCounts(*counts), (1, card.id): TenantCounts(1, 1)}
+            found = sampler.update(Counts(2.0 * at_s, {}, {}, monitored=monitored), inventories)
+            if at_s:
+                expected = PortRates(9, 100.0 if at_s == 1 else None)
+                self.assertEqual({disk.id: expected}, found[0].ports)
 
     def test_what_is_monitored(self) -> None:
         """Occupancy as it is now; traffic as a rate, absent where a new counter began."""

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """DDIO's ways by a class of devices: the contract, the order of writes, and the way back."""
 
+import dataclasses
 import json
 import unittest
 
-from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError
+from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError, TenantCounts
 from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import PORTS
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.ddio import irdt
 from iat_nova.hardware.ddio.iordt import tag_registers
@@ -14,7 +16,7 @@ from iat_nova.hardware.ddio.iordt_registers import Tag
 from iat_nova.hardware.ddio.ways import MsrDdio
 from iat_nova.hardware.host.probe import Host
 from iat_nova.hardware.kernel.shape import check
-from iat_nova.model import PortGroup, WayMask, message
+from iat_nova.model import DevicePort, DomainInventory, PortGroup, WayMask, message
 from tests.proofs import proves
 from tests.said import codes
 from tests.unit.hardware import contract, irdt_tables, trees
@@ -512,6 +514,15 @@ class Agent(test_restore.MachineCase):
             wrote(cpu, register, data)
 
         self.tree._change, self.msr.pwrite = change, pwrite
+        self.counting = False
+
+    def count_ports(self):
+        """Have resctrl show RMIDs, and the agent count all ports."""
+        self.counting = True
+        self.tree.monitoring(32)
+        self.tree._put("ctrl_hw_id", 0)
+        (self.tree.root / "mon_groups").mkdir(exist_ok=True)
+        self.found = self.tree.state()
 
     def count(self):
         """End the process before this write if it is the last."""
@@ -526,7 +537,8 @@ class Agent(test_restore.MachineCase):
         return host
 
     def owned(self, **changes):
-        return super().owned(ddio_interface="iordt", **changes)
+        usual = {"ddio_interface": "iordt", "monitor_tenants": self.counting}
+        return super().owned(**{**usual, **changes})
 
     def change_all(self, owned):
         super().change_all(owned)
@@ -534,6 +546,17 @@ class Agent(test_restore.MachineCase):
         for ports in ((DISK,), (DISK, SHARED), ()):
             groups = (PortGroup((NIC0,), WayMask(0x0F0)), PortGroup(ports, WayMask(0x00F)))
             owned.machine.port_ways.place(0, groups if ports else groups[:1])
+        if self.counting:
+            self.watch(owned)
+
+    def watch(self, owned, ports=(NIC0, DISK, SHARED)):
+        """Count ports of domain 0; return the monitor."""
+        (domain, *_) = owned.machine.allocator.domains()
+        devices = tuple(DevicePort(one, (one,)) for one in ports)
+        domain = dataclasses.replace(domain, device_ports=devices)
+        owned.machine.monitor.watch({0: DomainInventory(domain, ())})
+        self.assertIsNone(owned.machine.monitor.full)
+        return owned.machine.monitor
 
     def assert_as_found(self):
         super().assert_as_found()
@@ -574,6 +597,82 @@ class Agent(test_restore.MachineCase):
         self.crash()
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertEqual([([0, 0], {0})] * 2, removed)
+
+    def test_ports_are_counted(self):
+        """Each by an RMID of its own, beside classes and tenants; the host ends as found."""
+        self.count_ports()
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
+            monitor = self.watch(owned)
+            tags = [self.memory.values[BASE + at] for at in (0, 4, 0x2000, 0x3000, 0x3004)]
+            self.assertEqual([1, 0, TOP | 2, 0, 1 << 31 | 3], tags)
+            self.assertEqual([3, 1], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+            self.assertEqual([], [one.code for one in owned.machine.inspect()])
+            data = f"mon_groups/{PORTS}1/mon_data/mon_L3_00"
+            self.tree._put(f"{data}/llc_occupancy", 7)
+            self.tree._put(f"{data}/mbm_total_bytes", "Unavailable")
+            read = monitor.read()
+            self.assertEqual({(0, NIC0), (0, DISK), (0, SHARED)}, read.keys())
+            self.assertEqual(TenantCounts(7, None), read[0, DISK])
+            written = len(self.memory.writes)
+            self.watch(owned)
+            self.assertEqual(written, len(self.memory.writes))
+            self.watch(owned, (DISK,))
+            self.assertEqual({(0, DISK)}, monitor.read().keys())
+            self.assertEqual(0, self.memory.values[BASE])
+            monitor.close()
+            monitor.close()
+            self.assertEqual({}, monitor.read())
+            self.assertEqual([1, 1], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+            self.assertEqual({}, self.tree.monitors())
+        self.assert_as_found()
+
+    def test_ports_that_cannot_be_counted(self):
+        """Tenants are counted all the same; each step is undone."""
+        self.count_ports()
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
+            owned.machine.monitor.close()
+            before = dict(self.memory.values)
+            self.tree.debug = False
+            (domain, *_) = owned.machine.allocator.domains()
+            domain = dataclasses.replace(domain, device_ports=(DevicePort(DISK, (DISK,)),))
+            owned.machine.monitor.watch({0: DomainInventory(domain, ())})
+            self.assertEqual("ports-not-monitored", owned.machine.monitor.full.code)
+            self.assertEqual(({}, before), (self.tree.monitors(), self.memory.values))
+        self.assert_as_found()
+
+    def test_rmids_of_others_are_left_alone(self):
+        """Where somebody else has switched RMIDs of devices on, no port is counted."""
+        self.count_ports()
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.msr.set(0, SWITCH, 2)
+            domain = owned.machine.allocator.domains()[0]
+            domain = dataclasses.replace(domain, device_ports=(DevicePort(DISK, (DISK,)),))
+            owned.machine.monitor.watch({0: DomainInventory(domain, ())})
+            full = owned.machine.monitor.full
+            self.assertIn("iordt-rmids-on-already", codes(full))
+            self.assertEqual(([], 2), (self.memory.writes, self.msr.get(0, SWITCH)))
+            self.msr.set(0, SWITCH, 0)
+
+    def test_ports_are_not_counted_without_numbers(self):
+        """Without resctrl's debug, or where nobody asked for it, no register is written."""
+        self.count_ports()
+        self.assertIn("iordt rmids", self.owned().machine.parts)
+        self.assertNotIn("iordt rmids", self.owned(monitor_tenants=False).machine.parts)
+        (self.tree.root / "ctrl_hw_id").unlink()
+        self.assertNotIn("iordt rmids", self.owned().machine.parts)
+
+    def test_killed_at_each_write_while_ports_are_counted(self):
+        """As without counting: RMIDs, groups and switches are as found."""
+        self.count_ports()
+        self.test_killed_at_each_write()
 
     def test_killed_at_each_write(self):
         """After each moment at which an agent may end, restore puts everything back."""

@@ -126,6 +126,7 @@ class KernelTree(ResctrlFs):
         self.resources = ("L3CODE", "L3DATA") if cdp else ("L3",)
         self.debug = debug
         self.rmids = None  # as many as are wanted
+        self._given_rmids = 0
         self.counters = None  # none is assigned: see `assigned`
         self._assigned = {}  # {(event, domain)} by group
         self.changes = []
@@ -185,6 +186,9 @@ class KernelTree(ResctrlFs):
         if "mon_groups/" in name:
             (self.root / name).mkdir()
             self._put(f"{name}/cpus_list", "")
+            if self.debug:
+                self._given_rmids += 1
+                self._put(f"{name}/mon_hw_id", self._given_rmids)
             self._counted(name)
             self._assign_new(name)
             return

@@ -21,6 +21,7 @@ from iat_nova.model import (
     DomainInventory,
     PmdThread,
     PortGroup,
+    PortRates,
     VirtualSwitch,
     WayMask,
     WayRequest,
@@ -95,10 +96,14 @@ class MetricsTest(unittest.TestCase):
             burst,
             decision=dataclasses.replace(burst.decision, layout=layout),
             effective={**burst.effective, "0000:3b:00.0": WayMask(0x080)},
+            sample=dataclasses.replace(burst.sample, ports={"0000:3c:00.0": PortRates(5, None)}),
         )
         got = self.values(observer(iteration))
         for port, ways in (("0000:3b:00.0", 1), ("0000:3c:00.0", 2)):
             self.assertEqual(ways, self.value(got, "iat_nova_port_ways", domain="0", port=port))
+        held = self.value(got, "iat_nova_port_occupancy_bytes", domain="0", port="0000:3c:00.0")
+        self.assertEqual(5, held)
+        self.assertNotIn("iat_nova_port_memory_bytes_per_second", {name for name, _ in got})
         self.assertEqual(2, self.value(got, "iat_nova_tenant_ddio_overlap_ways", name="be1"))
         names = {metric for metric, _ in self.values(observer(burst))}
         self.assertNotIn("iat_nova_port_ways", names)
@@ -389,7 +394,11 @@ class MetricsTest(unittest.TestCase):
             for tenant, rates in burst.sample.tenants.items()
         }
         counted = dataclasses.replace(
-            burst.sample, memory_bytes_per_s=1e9, ddio_writes_per_s=1e6, tenants=monitored
+            burst.sample,
+            memory_bytes_per_s=1e9,
+            ddio_writes_per_s=1e6,
+            tenants=monitored,
+            ports={"0000:3b:00.0": PortRates(4096, 1e9)},
         )
         layout = dataclasses.replace(
             burst.decision.layout, ports=(PortGroup(("0000:3b:00.0",), WayMask(0x0C0)),)

@@ -23,6 +23,7 @@ from iat_nova.model import (
     Pause,
     PmdThread,
     PortGroup,
+    PortRates,
     Rates,
     VirtualSwitch,
     WayMask,
@@ -314,6 +315,9 @@ class TestStatus(StoryCase):
             iteration,
             decision=dataclasses.replace(iteration.decision, layout=layout),
             effective={port.id: WayMask(0x0E0)},
+            sample=dataclasses.replace(
+                iteration.sample, ports={port.id: PortRates(3_000_000, 2e9)}
+            ),
         )
         latest = dataclasses.replace(domain.latest, iteration=iteration)
         domain = dataclasses.replace(domain, latest=latest, inventory=inventory)
@@ -329,6 +333,8 @@ class TestStatus(StoryCase):
                     "ways": 3,
                     "mask": "0xe0",
                     "mask_requested": "0xc0",
+                    "occupancy_bytes": 3_000_000,
+                    "memory_bytes_per_s": 2e9,
                 },
                 {
                     "port": other.id,
@@ -337,10 +343,16 @@ class TestStatus(StoryCase):
                     "ways": None,
                     "mask": None,
                     "mask_requested": None,
+                    "occupancy_bytes": None,
+                    "memory_bytes_per_s": None,
                 },
             ],
             record["ports"],
         )
+        counted = f"port {port.id} ({first.name}) 2.9 MiB in the LLC, 1.9 GiB/s to and from memory"
+        self.assertIn(counted, status.page(view, time.time()))
+        frame = top.frame(view, domain, top.Trace(0), Screen(120, 40))
+        self.assertIn(counted, "\n".join(frame) if isinstance(frame, list) else frame)
         line = f"port {port.id} ({first.name})"
         self.assertIn(line, status.page(view, time.time()))
         for height in (24, 40):

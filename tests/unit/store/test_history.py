@@ -16,7 +16,15 @@ import unittest
 import zlib
 from unittest import mock
 
-from iat_nova.model import Decision, DomainInventory, Rates, WayMask, message, verbatim
+from iat_nova.model import (
+    Decision,
+    DomainInventory,
+    PortRates,
+    Rates,
+    WayMask,
+    message,
+    verbatim,
+)
 from iat_nova.report import view
 from iat_nova.report.log import LogLanguage
 from iat_nova.store import database as history_db
@@ -194,12 +202,14 @@ class TestWhatIsKept(HistoryCase):
                 ddio_hits_per_s=31 * per_s,
                 ddio_misses_per_s=None,
                 memory_bytes_per_s=0.1,
+                ports={"0000:5e:00.0": PortRates(4096, 7 * per_s)} if tenants else {},
             )
             packed = packing.pack_iteration(dataclasses.replace(told, sample=sample), whole=False)
             back = packing.unpack_iteration(packed.seen, None, wall_s=0.0, domain=0, inventory_id=1)
             self.assertEqual(sample, back.sample)
         self.assertEqual(
-            [2007847041, 3, 1e6 / 3, 0, None, 7, 4096], packing._listed(counted, 1.0000372)
+            [2007847041, 3, 1e6 / 3, 0, None, 7, 4096],
+            packing._listed(packing._RATES, counted, 1.0000372),
         )
 
     def test_before_bandwidth_was_limited(self):

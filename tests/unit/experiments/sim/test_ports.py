@@ -91,6 +91,21 @@ class PortsTest(unittest.TestCase):
         masks = [cache.mask_of(self.machine.plant.state.caches, n) for n in range(len(rows))]
         self.assertEqual([0x3000, 0x3000], masks[-2:])
 
+    def test_occupancy(self):
+        """Lines of each port's device, in the ways where they lie; none without I/O RDT."""
+        self.machine.apply(0, (ClassMask("fio", (2, 3), WayMask(0x030)),))
+        scenes.run(self.machine, 0.005)
+        together = self.machine.read().monitored
+        self.assertEqual({(0, NIC), (0, DISK)}, together.keys())
+        self.assertEqual({None}, {one.memory_bytes for one in together.values()})
+        way_bytes = self.machine.scenario.machine.way_bytes
+        self.assertGreater(together[0, NIC].occupancy_bytes, 0)
+        self.assertGreater(together[0, DISK].occupancy_bytes, 0.2 * way_bytes)
+        total = sum(one.occupancy_bytes for one in together.values())
+        self.assertLess(total, 4.1 * way_bytes)  # DDIO's two ways, and two of lines written there
+        plain = scenes.server(TEXT.replace("granite-rapids", "gold-6140"))
+        self.assertEqual({}, plain.read().monitored)
+
     def test_no_switch_at_root_ports(self):
         """Skylake's and Cascade Lake's bits: DDIO stays on at each disk."""
         column = self.machine.plant.state.disks.devices[:, nvme.DCA]

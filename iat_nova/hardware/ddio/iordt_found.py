@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The switches of cache domains and the tags of channels, of one kind, as an agent found them.
+
+Saved before the first write, and restored: the switch first, because channels without a tag would
+fill the ways, or count for the RMID, that the tag 0 stands for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from iat_nova.hardware.api import DomainOffline, LastingRefusal
+from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
+from iat_nova.hardware.ddio.irdt import MOST_CHANNELS, Channel
+from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, Msr, with_bits
+from iat_nova.hardware.kernel.rollback import Reach, Step, put_all_back
+from iat_nova.hardware.kernel.shape import (
+    INDEX,
+    NUMBER,
+    Shape,
+    listing,
+    mapping,
+    one_of,
+    record,
+    row,
+    whole,
+)
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import Message, message
+
+_SWITCH_OFFLINE = {Tag.CLASS: "iordt-switch-offline", Tag.RMID: "iordt-rmid-switch-offline"}
+_SWITCH_RESTORED = {Tag.CLASS: "iordt-switch-restored", Tag.RMID: "iordt-rmid-switch-restored"}
+_TAG_RESTORED = {Tag.CLASS: "iordt-tag-restored", Tag.RMID: "iordt-rmid-restored"}
+
+
+def shape(bit: int) -> Shape:
+    """Return the schema of saved settings whose switch is `bit` of `msr.L3_IO_QOS_CFG`."""
+    return record(
+        {
+            "switches": mapping(NUMBER, one_of((0, bit))),
+            "tags": listing(
+                row(INDEX, whole(0, 255), whole(0, MOST_CHANNELS - 1), whole(0, 2**32 - 1))
+            ),
+        }
+    )
+
+
+class FoundTags:
+    """Switches and tags of one kind. `registers` returns the registers; `bit` is the switch's."""
+
+    def __init__(
+        self,
+        msr: Msr,
+        topology: Topology,
+        registers: Callable[[], TagRegisters],
+        tag: Tag,
+        bit: int,
+    ) -> None:
+        self._msr = msr
+        self._topology = topology
+        self._registers = registers
+        self._tag = tag
+        self._bit = bit
+
+    def is_on(self, cpu: int) -> bool:
+        """Return whether the switch of a CPU's cache domain is on."""
+        return bool(self._msr.read(cpu, L3_IO_QOS_CFG) & self._bit)
+
+    def switch(self, cpu: int, wanted: int, undo: list[Step]) -> bool:
+        """Set the switch of a CPU's domain to 0 or the bit; return whether it differed."""
+        now = self._msr.read(cpu, L3_IO_QOS_CFG)
+        value = with_bits(now, wanted, self._bit)
+        if value == now:
+            return False
+        undo.append(lambda: self._msr.write(cpu, L3_IO_QOS_CFG, now))
+        self._msr.write(cpu, L3_IO_QOS_CFG, value)
+        if (kept := self._msr.read(cpu, L3_IO_QOS_CFG)) != value:
+            raise LastingRefusal(message("iordt-switch-differs", value=value, now=kept))
+        return True
+
+    def cpu(self, domain: int) -> int:
+        """Return a CPU of a domain that is online. Raises `DomainOffline`."""
+        for cache in self._topology.caches():
+            if cache.id == domain:
+                return cache.cpus[0]
+        raise DomainOffline(domain)
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        switches = {
+            str(one.id): self._msr.read(one.cpus[0], L3_IO_QOS_CFG) & self._bit
+            for one in self._topology.caches()
+        }
+        tags = self._registers().read(self._tag)
+        return {"switches": switches, "tags": [[*one, value] for one, value in tags.items()]}
+
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """Divide the settings: the switch of a domain without online CPUs is out of reach."""
+        there = {str(cache.id) for cache in self._topology.caches()}
+        later = {domain: one for domain, one in saved["switches"].items() if domain not in there}
+        now = {domain: one for domain, one in saved["switches"].items() if domain in there}
+        return Reach(
+            {"switches": now, "tags": saved["tags"]} if now or saved["tags"] else None,
+            {"switches": later, "tags": []} if later else None,
+            tuple(message(_SWITCH_OFFLINE[self._tag], domain=domain) for domain in later),
+        )
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Restore switches and tags; return messages. May be repeated."""
+
+        def switch(domain: str) -> Message | None:
+            wanted = saved["switches"][domain]
+            if not self.switch(self.cpu(int(domain)), wanted, []):
+                return None
+            return message(_SWITCH_RESTORED[self._tag], domain=int(domain), on=int(bool(wanted)))
+
+        def tag(one: list[int]) -> Message | None:
+            channel, value = Channel(*one[:-1]), one[-1]
+            if now.get(channel) == value:
+                return None
+            registers.write(channel, self._tag, value)
+            return message(_TAG_RESTORED[self._tag], channel=str(channel), value=value)
+
+        done = put_all_back(saved["switches"], switch)  # after a failure, the tags must stay
+        if not saved["tags"]:
+            return done
+        registers = self._registers()
+        now = registers.read(self._tag)
+        return (*done, *put_all_back(saved["tags"], tag))

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LLC occupancy and memory traffic of each port of devices, by RMIDs of its channels (I/O RDT).
+
+A port's RMID is that of a monitoring group of resctrl without CPUs or tasks, so the kernel gives
+the RMID to nobody else and reads its counters. The number is known only with resctrl's mount
+option ``debug`` (``mon_hw_id``, Linux 6.7). Channels are tagged before the switch is on, so that no
+line counts for another group's RMID.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from iat_nova.hardware.api import HardwareError, TenantCounts
+from iat_nova.hardware.cat.resctrl_fs import PORTS, ResctrlFs
+from iat_nova.hardware.ddio import iordt_found
+from iat_nova.hardware.ddio.iordt import RMIDS_ON
+from iat_nova.hardware.ddio.iordt_found import FoundTags
+from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
+from iat_nova.hardware.kernel.msr import Msr
+from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import CacheDomain, Message, message
+
+Key = tuple[int, str]
+"""A port of a cache domain: the domain's number and the port's id."""
+
+
+class PortMonitor:
+    """A monitoring group for each port whose channels all have registers for RMIDs.
+
+    `events`: files of the counters of devices, by the CPU's features. Nothing is opened before the
+    first use.
+    """
+
+    shape = iordt_found.shape(RMIDS_ON)
+
+    def __init__(
+        self,
+        fs: ResctrlFs,
+        msr: Msr,
+        topology: Topology,
+        registers: Callable[[], TagRegisters],
+        occupancy: str | None,
+        traffic: str | None,
+    ) -> None:
+        self._fs = fs
+        self._registers = functools.cache(registers)
+        self._found = FoundTags(msr, topology, self._registers, Tag.RMID, RMIDS_ON)
+        self._occupancy, self._traffic = occupancy, traffic
+        self._groups: dict[Key, str] = {}  # paths
+        self._before: dict[str, Any] | None = None  # settings as found, while ports are counted
+
+    def watch(self, domains: Iterable[CacheDomain]) -> None:
+        """Count exactly the ports of these domains from now on.
+
+        Raises `HardwareError` with all changes undone; then no port is counted.
+        """
+        registers = self._registers()
+        channels = registers.table.port_channels()
+        counted = frozenset(registers.channels(Tag.RMID))
+        wanted = [
+            (domain.id, port.id)
+            for domain in domains
+            for port in domain.device_ports
+            if counted.issuperset(channels.get(port.id, ())) and port.id in channels
+        ]
+        if set(wanted) == self._groups.keys():
+            return
+        self.close()
+        if not wanted:
+            return
+        for domain_id in dict.fromkeys(domain for domain, _ in wanted):
+            if self._found.is_on(self._found.cpu(domain_id)):
+                state = message("iordt-rmids-on-already", domain=domain_id)
+                raise HardwareError(state, message("iordt-rmids-off-first"))
+        before = self._found.save()
+        with self._fs.locked(), undoing() as undo:
+            groups = {}
+            for number, key in enumerate(wanted):
+                groups[key] = self._fs.monitor(f"{PORTS}{number}")
+                self._tag(groups[key], [*channels[key[1]]], registers, undo)
+            for domain_id in dict.fromkeys(domain for domain, _ in wanted):
+                self._found.switch(self._found.cpu(domain_id), RMIDS_ON, undo)
+        self._groups, self._before = groups, before
+
+    def _tag(
+        self, group: str, channels: Iterable[Any], registers: TagRegisters, undo: list[Step]
+    ) -> None:
+        """Make a monitoring group and give its RMID to channels."""
+        self._fs.add(group)
+        undo.append(lambda: self._fs.remove(group))
+        number = self._fs.hardware_monitor(group)
+        if number is None:
+            raise HardwareError(message("iordt-rmid-unknown"), message("mount-resctrl-debug"))
+        now = registers.read(Tag.RMID)
+        for channel in channels:
+            value = registers.tagged(channel, Tag.RMID, number)
+            undo.append(lambda c=channel: registers.write(c, Tag.RMID, now[c]))  # type: ignore[misc]
+            registers.write(channel, Tag.RMID, value)
+
+    def read(self) -> Mapping[Key, TenantCounts]:
+        """Return the counts by port; values that the kernel cannot give now are None."""
+        return {
+            key: TenantCounts(
+                self._value(group, key[0], self._occupancy),
+                self._value(group, key[0], self._traffic),
+            )
+            for key, group in self._groups.items()
+        }
+
+    def _value(self, group: str, domain: int, event: str | None) -> int | None:
+        if event is None:
+            return None
+        try:
+            return int(self._fs.read(f"{group}/mon_data/mon_L3_{domain:02d}/{event}"))
+        except (OSError, ValueError):  # Unavailable, Error, or no such file
+            return None
+
+    def close(self) -> None:
+        """Restore tags and switches, and release all RMIDs; may be repeated.
+
+        Raises `HardwareError`.
+        """
+        if self._before is not None:
+            groups = self._groups.values()
+            self.restore(self._before)
+            for group in groups:
+                if (self._fs.root / group).is_dir():
+                    self._fs.remove(group)
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        return self._found.save()
+
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """Divide the settings: the switch of a domain without online CPUs is out of reach."""
+        return self._found.reachable(saved)
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Restore switches and tags; return messages. The groups go with all our groups."""
+        done = self._found.restore(saved)
+        if saved["tags"]:  # otherwise a domain that is in reach again
+            self._groups, self._before = {}, None
+        return done
