@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Sequence
 
 AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 """A time before now, as in -10m."""
@@ -14,19 +13,6 @@ AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 def take_times(parser: argparse.ArgumentParser) -> None:
     """Make a parser accept -10m as a time, as it accepts -10 as a number, and not as an option."""
     parser._negative_number_matcher = AGO
-
-
-def take_without(parser: argparse.ArgumentParser, families: Sequence[str]) -> None:
-    """Add the option that compares the default strategy with its ablations."""
-    parser.add_argument(
-        "--without",
-        action="append",
-        default=[],
-        metavar="FAMILY",
-        help="compare the default strategy without a family of its moves as well; may be "
-        "repeated, with commas between families that are left out together, or each for every "
-        f"family in turn. Families: {', '.join(families)}",
-    )
 
 
 def whole(text: str) -> int:

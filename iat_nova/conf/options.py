@@ -23,8 +23,9 @@ IAT_OPTS = [
         "strategy",
         default=DEFAULT,
         help="The strategy that decides on the ways of each tenant: {}, or a plug-in in the entry "
-        "point group iat_nova.strategies. `iat` is the published algorithm; `iat-nova simulate "
-        "compare` compares strategies on a scenario.".format(", ".join(BUILT_IN)),
+        "point group iat_nova.strategies. `iat` is the published algorithm. `unmanaged` and `a4` "
+        "are for comparisons and come with the emulated server; `iat-nova simulate compare` "
+        "compares strategies on a scenario.".format(", ".join(BUILT_IN)),
     ),
     cfg.StrOpt(
         "shadow",

@@ -20,17 +20,21 @@ from iat_nova.strategies.api import Rule, Strategy
 NAMESPACE = plugins.STRATEGIES
 
 _CONTROLLER = "iat_nova.strategies.iat.controller"
+_LABORATORY = "iat_nova.experiments"  # a compute host may do without
 _SHIPPED: Mapping[str, str] = {
-    "unmanaged": "iat_nova.strategies.unmanaged:Unmanaged",
+    "unmanaged": f"{_LABORATORY}.strategies.unmanaged:Unmanaged",
     "baseline": f"{_CONTROLLER}:Baseline",
     "core-only": f"{_CONTROLLER}:CoreOnly",
     "io-iso": f"{_CONTROLLER}:IoIso",
     "iat": f"{_CONTROLLER}:Controller",
     "pollute-buffer": "iat_nova.strategies.pollute_buffer.strategy:PolluteBuffer",
-    "a4": "iat_nova.strategies.a4:A4",
+    "a4": f"{_LABORATORY}.strategies.a4:A4",
 }
 BUILT_IN = tuple(_SHIPPED)
-"""What ships: a host without the agent, the paper's policies, ours, and a rival."""
+"""What ships: a host without the agent, the paper's policies, ours, and a rival.
+
+The first and the last are for comparisons and come with the emulated server.
+"""
 
 DEFAULT = "pollute-buffer"
 """The only one under which no shipped scenario is worse than a host without the agent."""
@@ -58,6 +62,13 @@ def find(name: str) -> Callable[..., Strategy]:
             else plugins.find(NAMESPACE, name)
         )
         found: Callable[..., Strategy] | None = None if point is None else point.load()
+    except ModuleNotFoundError as error:
+        if error.name is None or not error.name.startswith(_LABORATORY):
+            raise StrategyError(f"strategy {name!r} does not load: {worded(error)}") from error
+        raise StrategyError(
+            f"strategy {name!r} comes with the emulated server: install "
+            "python3-iat-nova-simulator, or choose another strategy"
+        ) from error
     except (Exception, SystemExit) as error:  # may be third-party code
         raise StrategyError(f"strategy {name!r} does not load: {worded(error)}") from error
     if found is None:

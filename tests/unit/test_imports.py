@@ -21,7 +21,7 @@ PLANTED = (
     ("policy.render", "subprocess"),
     ("strategies.layout.plan", "numpy"),  # pure: nothing to install on a host
     ("strategies.iat.controller", "oslo_log"),  # pure: what is told is in the decision
-    ("strategies.a4.strategy", "random"),
+    ("experiments.strategies.a4.strategy", "random"),
     ("strategies.iat.fsm", "iat_nova.store.records"),
     ("model.facts", "os"),
     ("model.ways", "iat_nova.policy"),

@@ -86,7 +86,6 @@ READERS = {
     "store/replay.py": "records of any version",
     "strategies/api.py": "what a plug-in returned, told to its author",
     "strategies/registry.py": "plug-ins that do not load",
-    "strategies/ablation.py": "names that a command's user mistyped",
     "store/writer.py": "a caller's mistake",
 }
 """The lowest readers of foreign formats, whose errors say what is wrong with these."""

@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Callable, Sequence
 
 from iat_nova.experiments.plant.loop import REST_S, SEED, Course, Lost, losses, quantile
+from iat_nova.experiments.strategies import ablation
 from iat_nova.model import Parameters
-from iat_nova.strategies import ablation
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.api import Strategy
 

@@ -17,8 +17,8 @@ from iat_nova.experiments.sim.scenario import Scenario, Workload
 from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.experiments.sim.workload_rows import WorkloadRow
 from iat_nova.experiments.sim.workloads.profile import NETWORKED
+from iat_nova.experiments.strategies import ablation, unmanaged
 from iat_nova.model import Priority, TenantKind
-from iat_nova.strategies import ablation, unmanaged
 
 REFERENCE = unmanaged.NAME
 """The default reference of all relative figures: the same host without an agent."""

@@ -15,7 +15,7 @@ import cattrs
 from iat_nova.experiments.sim import sources
 from iat_nova.experiments.sim.run import Result, Window, WorkloadResult
 from iat_nova.experiments.sim.scenario import Scenario
-from iat_nova.strategies import ablation
+from iat_nova.experiments.strategies import ablation
 from iat_nova.strategies.registry import BUILT_IN
 
 _DROPPED: Mapping[str, Any] = {

@@ -20,10 +20,11 @@ from concurrent.futures import Executor
 from iat_nova.experiments.sim import compare, parallel, ranks
 from iat_nova.experiments.sim.run import Result, run
 from iat_nova.experiments.sim.scenario import Scenario
+from iat_nova.experiments.strategies import unmanaged
 from iat_nova.model import Priority
 from iat_nova.report import pressures
 from iat_nova.store.reader import HistoryReader
-from iat_nova.strategies import prospect, unmanaged
+from iat_nova.strategies import prospect
 from iat_nova.strategies.prospect import Prospect
 
 Progress = Callable[[int, int], None]

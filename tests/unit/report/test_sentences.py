@@ -13,6 +13,7 @@ import string
 import unittest
 
 import iat_nova
+from iat_nova.experiments.strategies.a4 import zones
 from iat_nova.model import Message, message, verbatim
 from iat_nova.model.decisions import Step
 from iat_nova.model.reasons import Reason
@@ -21,7 +22,6 @@ from iat_nova.report.sentences import SENTENCES, text
 from iat_nova.store import records
 from iat_nova.store.records import Inventory
 from iat_nova.strategies import registry
-from iat_nova.strategies.a4 import zones
 from iat_nova.strategies.iat import controller, fsm
 from tests.said import reworded
 from tests.unit import stories

@@ -2,6 +2,7 @@
 """Presets by name, and an error that says what there is."""
 
 import importlib.metadata
+import sys
 import unittest
 from importlib.metadata import EntryPoint
 from unittest import mock
@@ -19,6 +20,8 @@ from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.iat.presets import PRESETS
 from tests.unit import build
 
+LABORATORY = "iat_nova.experiments"
+
 
 class MakeTest(unittest.TestCase):
     def test_every_preset_is_the_controller_with_its_switches(self) -> None:
@@ -32,15 +35,27 @@ class MakeTest(unittest.TestCase):
         with self.assertRaisesRegex(strategies.StrategyError, "magic.*unmanaged.*baseline.*iat"):
             strategies.make("magic", Parameters())
 
+    def test_without_the_emulated_server(self) -> None:
+        """A strategy for comparisons is not on a compute host: the text names the package."""
+        absent = dict.fromkeys(name for name in sys.modules if name.startswith(LABORATORY))
+        with mock.patch.dict(sys.modules, {**absent, LABORATORY: None}):
+            with self.assertRaisesRegex(strategies.StrategyError, "'a4' comes with .*simulator"):
+                strategies.find("a4")
+            self.assertTrue(strategies.find("iat"))
+
 
 class OtherPackagesTest(unittest.TestCase):
     """Entry points of packages that are not ours."""
 
     def test_another_package_that_is_broken_is_not_asked(self) -> None:
         """Of several strategies, the one that was named is loaded, and its error is told."""
-        fine = EntryPoint("fine", "iat_nova.strategies.unmanaged:Unmanaged", strategies.NAMESPACE)
+        fine = EntryPoint(
+            "fine", "iat_nova.experiments.strategies.unmanaged:Unmanaged", strategies.NAMESPACE
+        )
         gone = EntryPoint("gone", "not_installed.strategies:Gone", strategies.NAMESPACE)
-        broken = EntryPoint("broken", "iat_nova.strategies.unmanaged:No", strategies.NAMESPACE)
+        broken = EntryPoint(
+            "broken", "iat_nova.experiments.strategies.unmanaged:No", strategies.NAMESPACE
+        )
         points = [broken, gone, fine]
         with mock.patch.object(importlib.metadata, "entry_points", return_value=points):
             self.assertEqual("Unmanaged", strategies.find("fine").__name__)

@@ -5,6 +5,7 @@ import dataclasses
 import random
 import unittest
 
+from iat_nova.experiments.strategies.a4 import layout
 from iat_nova.model import (
     CacheDomain,
     Decision,
@@ -18,7 +19,6 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies import registry
-from iat_nova.strategies.a4 import layout
 from iat_nova.strategies.layout import check
 from tests.unit.build import tenant
 

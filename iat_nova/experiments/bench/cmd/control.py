@@ -7,13 +7,13 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 
-from iat_nova.cmd.arguments import natural, take_without, whole
+from iat_nova.cmd.arguments import natural, whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister
-from iat_nova.cmd.progress import Progress
+from iat_nova.experiments.commands import Progress, take_without
 from iat_nova.experiments.plant import bench, loop
+from iat_nova.experiments.strategies import ablation
 from iat_nova.policy import units
 from iat_nova.report import sentences
-from iat_nova.strategies import ablation
 from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
-from iat_nova.cmd.progress import Progress
+from iat_nova.experiments.commands import Progress
 from iat_nova.experiments.sim.cmd.arguments import chosen, take_random, take_time, take_workers
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape

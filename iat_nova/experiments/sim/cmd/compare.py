@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.arguments import natural, take_without
+from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
-from iat_nova.cmd.progress import Progress
+from iat_nova.experiments.commands import Progress, take_without
 from iat_nova.experiments.sim.cmd import worth
 from iat_nova.experiments.sim.cmd.arguments import (
     announce_compiling,
@@ -26,9 +26,9 @@ from iat_nova.experiments.sim.cmd.arguments import (
     take_workers,
 )
 from iat_nova.experiments.sim.cmd.bound import FOLDER
+from iat_nova.experiments.strategies import ablation
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
-from iat_nova.strategies import ablation
 from iat_nova.strategies.registry import BUILT_IN, StrategyError, find
 
 if TYPE_CHECKING:

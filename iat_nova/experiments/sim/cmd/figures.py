@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
-from iat_nova.cmd.progress import Progress
+from iat_nova.experiments.commands import Progress
 from iat_nova.experiments.sim.cmd.arguments import take_workers
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.base import MACHINE_FORMATS, Command
-from iat_nova.cmd.progress import Progress
+from iat_nova.experiments.commands import Progress
 from iat_nova.strategies.registry import DEFAULT
 
 if TYPE_CHECKING:

@@ -206,7 +206,7 @@ class SearchTest(unittest.TestCase):
         for name in (
             "experiments/sim/overview.py",
             "experiments/sim/scenarios/diurnal.yaml",
-            "strategies/unmanaged.py",
+            "experiments/strategies/unmanaged.py",
         ):
             self.assertNotIn(name, found)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from iat_nova.experiments.strategies.a4.state import DeviceKind, Label, Zones
+from iat_nova.experiments.strategies.a4.thresholds import LEAST_WAYS
 from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
-from iat_nova.strategies.a4.state import DeviceKind, Label, Zones
-from iat_nova.strategies.a4.thresholds import LEAST_WAYS
 from iat_nova.strategies.layout.open_ways import open_ways
 
 INCLUSIVE_WAYS = 2  # the lowest ways: only these can hold lines that private caches hold, too

@@ -11,10 +11,17 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable
 
+from iat_nova.experiments.strategies.a4 import thresholds as t
+from iat_nova.experiments.strategies.a4.detection import guarded
+from iat_nova.experiments.strategies.a4.state import (
+    A4Memory,
+    A4Phase,
+    DeviceKind,
+    Label,
+    TickReading,
+    Zones,
+)
 from iat_nova.model import Message, message
-from iat_nova.strategies.a4 import thresholds as t
-from iat_nova.strategies.a4.detection import guarded
-from iat_nova.strategies.a4.state import A4Memory, A4Phase, DeviceKind, Label, TickReading, Zones
 
 RESTART, GROW, SHRINK, SHRUNK, NOTHING, LARGER, TURN, GROWN, SMALLER, DONE = range(1, 11)
 CHANGED, DETECTED = 11, 12

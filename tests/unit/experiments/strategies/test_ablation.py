@@ -3,8 +3,9 @@
 
 import unittest
 
+from iat_nova.experiments.strategies import ablation
 from iat_nova.model import Parameters
-from iat_nova.strategies import ablation, registry
+from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer import moves
 
 

@@ -1,12 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The progress of long work, on standard error."""
+"""What commands of several laboratories share: progress of long work, and an option."""
 
 from __future__ import annotations
 
+import argparse
 import sys
 import time
+from collections.abc import Sequence
 
 from iat_nova.report import times
+
+
+def take_without(parser: argparse.ArgumentParser, families: Sequence[str]) -> None:
+    """Add the option that compares the default strategy with its ablations."""
+    parser.add_argument(
+        "--without",
+        action="append",
+        default=[],
+        metavar="FAMILY",
+        help="compare the default strategy without a family of its moves as well; may be "
+        "repeated, with commas between families that are left out together, or each for every "
+        f"family in turn. Families: {', '.join(families)}",
+    )
 
 
 class Progress:

@@ -7,6 +7,18 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
+from iat_nova.experiments.strategies.a4 import detection, thresholds, zones
+from iat_nova.experiments.strategies.a4 import layout as layouts
+from iat_nova.experiments.strategies.a4.reading import pooled, read
+from iat_nova.experiments.strategies.a4.state import (
+    A4Memory,
+    A4Phase,
+    A4State,
+    DeviceKind,
+    Label,
+    Zones,
+)
+from iat_nova.experiments.strategies.a4.thresholds import LEAST_WAYS
 from iat_nova.model import (
     DDIO,
     Action,
@@ -23,11 +35,6 @@ from iat_nova.model import (
     Tenant,
     message,
 )
-from iat_nova.strategies.a4 import detection, thresholds, zones
-from iat_nova.strategies.a4 import layout as layouts
-from iat_nova.strategies.a4.reading import pooled, read
-from iat_nova.strategies.a4.state import A4Memory, A4Phase, A4State, DeviceKind, Label, Zones
-from iat_nova.strategies.a4.thresholds import LEAST_WAYS
 
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 

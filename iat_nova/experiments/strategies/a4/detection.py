@@ -6,9 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Iterator
 
-from iat_nova.model import Action, Message, Step, message
-from iat_nova.strategies.a4 import thresholds as t
-from iat_nova.strategies.a4.state import (
+from iat_nova.experiments.strategies.a4 import thresholds as t
+from iat_nova.experiments.strategies.a4.state import (
     A4Memory,
     A4Phase,
     DeviceKind,
@@ -17,6 +16,7 @@ from iat_nova.strategies.a4.state import (
     TickRates,
     TickReading,
 )
+from iat_nova.model import Action, Message, Step, message
 
 Found = tuple[A4Memory, tuple[Step, ...]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from iat_nova.experiments.strategies.a4.state import DeviceKind, Label, TickRates, TickReading
 from iat_nova.model import Rates, Sample
-from iat_nova.strategies.a4.state import DeviceKind, Label, TickRates, TickReading
 
 
 def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> TickReading:

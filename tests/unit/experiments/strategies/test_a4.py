@@ -7,6 +7,19 @@ import random
 import unittest
 
 from iat_nova.experiments.plant import loop
+from iat_nova.experiments.strategies.a4 import A4, detection, layout, zones
+from iat_nova.experiments.strategies.a4.reading import read
+from iat_nova.experiments.strategies.a4.state import (
+    A4Memory,
+    A4Phase,
+    A4State,
+    DeviceKind,
+    Flags,
+    Label,
+    TickRates,
+    TickReading,
+    Zones,
+)
 from iat_nova.model import (
     CacheDomain,
     DcaPort,
@@ -23,19 +36,6 @@ from iat_nova.model import (
 )
 from iat_nova.store import records
 from iat_nova.strategies import registry
-from iat_nova.strategies.a4 import A4, detection, layout, zones
-from iat_nova.strategies.a4.reading import read
-from iat_nova.strategies.a4.state import (
-    A4Memory,
-    A4Phase,
-    A4State,
-    DeviceKind,
-    Flags,
-    Label,
-    TickRates,
-    TickReading,
-    Zones,
-)
 from iat_nova.strategies.layout.check import check
 from tests import said
 from tests.unit import build

@@ -5,6 +5,6 @@ The sources are the published artifact (ece-fast-lab/ISCA-2025-A4) and the abstr
 2506.11329. The page doc/source/a4.rst lists the origin of each part, and omissions.
 """
 
-from iat_nova.strategies.a4.strategy import A4
+from iat_nova.experiments.strategies.a4.strategy import A4
 
 __all__ = ["A4"]
