@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 VERBATIM = "verbatim"
-"""The code of a message whose value `text` is its sentence: plug-ins, older records."""
+"""The code of a message whose value `text` is its sentence: of plug-ins."""
 
 Value: TypeAlias = "str | int | float | Message | tuple[str | Message, ...] | None"
 """A quantity in the unit of its name, a tenant's id, a cause, or several ids or causes."""

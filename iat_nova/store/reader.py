@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 from iat_nova.common.untrusted import LAST_S
-from iat_nova.model import Message, verbatim
+from iat_nova.model import Message
 from iat_nova.store import database as db
 from iat_nova.store import packing, records
 from iat_nova.store.records import Event, Inventory, Iteration, RecordError, SettingsInForce, Status
@@ -407,11 +407,9 @@ class HistoryReader:
 
 
 def _event(wall_s: object, severity: object, said: object) -> Event | None:
-    """Make an event from a row, None for a damaged row. Earlier versions stored sentences."""
+    """Make an event from a row, None for a damaged row."""
     if not isinstance(wall_s, float) or not isinstance(severity, str) or not 0 <= wall_s <= LAST_S:
         return None
-    if isinstance(said, str):
-        return Event(wall_s, severity, verbatim(said))
     try:
         message = (
             records.structure(records.parse(said), Message) if isinstance(said, bytes) else None

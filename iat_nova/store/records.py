@@ -20,7 +20,6 @@ from cattrs.preconf.json import make_converter
 from iat_nova.common.untrusted import worded
 from iat_nova.model import (
     DDIO,
-    Action,
     Decision,
     DomainInventory,
     Facts,
@@ -30,7 +29,6 @@ from iat_nova.model import (
     Parameters,
     Sample,
     WayMask,
-    verbatim,
 )
 from iat_nova.model.message import MOST_DEPTH, Value
 from iat_nova.model.reasons import Reason
@@ -224,14 +222,6 @@ class Event:
     message: Message
 
 
-_FORMER: Mapping[str, str] = {"hold": Action.REFUSE.value}
-"""Actions by their names in records of earlier versions."""
-
-
-def _action(plain: str) -> Action:
-    return Action(_FORMER.get(plain, plain))
-
-
 @functools.cache
 def _converter() -> cattrs.Converter:
     converter = make_converter(detailed_validation=False)
@@ -239,8 +229,6 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(WayMask, lambda value, _: WayMask(value))
     converter.register_unstructure_hook(Message, _plain_message)
     converter.register_structure_hook(Message, lambda value, _: _message(value))
-    converter.register_structure_hook(Reason, lambda value, _: _reason(value))
-    converter.register_structure_hook(Action, lambda value, _: _action(value))
     return converter
 
 
@@ -255,23 +243,15 @@ def _plain(value: Value) -> Any:
 
 
 def _message(plain: Any, depth: int = MOST_DEPTH) -> Message:
-    """Make a message from JSON types. Versions before messages had codes stored sentences.
+    """Make a message from JSON types.
 
     Raises `ValueError` for messages nested more than `depth` levels deep: all later uses of a
     message are recursive.
     """
     if depth == 0:
         raise ValueError(f"messages are nested more than {MOST_DEPTH} levels deep")
-    if isinstance(plain, str):
-        return verbatim(plain)
     values = {str(name): _value(value, depth) for name, value in plain["values"].items()}
     return Message(str(plain["code"]), values)
-
-
-def _reason(plain: Any) -> Reason:
-    """Make a reason from JSON types. Versions before messages had codes stored a ``text``."""
-    said = plain["message"] if "message" in plain else plain["text"]
-    return Reason(str(plain["code"]), _message(said))
 
 
 def _value(plain: Any, depth: int) -> Value:

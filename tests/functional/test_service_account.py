@@ -474,7 +474,7 @@ class OneByOne(AdversaryCase):
         self.before = self.seen()
         self.tree.mkdir("COS2")
         os.chown(self.tree.root / "COS2", ACCOUNT, ACCOUNT)  # by an agent that was killed
-        saved = {"pqos-os": {"groups": [], "resctrl": {"default": {}}}}
+        saved = {"pqos-os": {"groups": [], "resctrl": {"default": {}, "monitors": {}}}}
         with OwnedFolder(self.state).acting_as_owner():
             SnapshotFile(self.state / "snapshot.json", {}).write(saved)
         self.assertEqual(0, self.as_root(self.command("restore")))

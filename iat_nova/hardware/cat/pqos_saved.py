@@ -37,8 +37,12 @@ GROUPS = record(
 """The schema of saved groups."""
 
 REGISTERS = record(
-    {"masks": mapping(NUMBER, mapping(NUMBER, VALUE)), "classes": mapping(NUMBER, INDEX)},
-    {"partial": whole(1, 1), "bandwidth": mapping(NUMBER, mapping(NUMBER, INDEX))},
+    {
+        "masks": mapping(NUMBER, mapping(NUMBER, VALUE)),
+        "classes": mapping(NUMBER, INDEX),
+        "bandwidth": mapping(NUMBER, mapping(NUMBER, INDEX)),
+    },
+    {"partial": whole(1, 1)},
 )
 """The schema of saved registers; `partial` marks those that were out of reach."""
 
@@ -85,7 +89,7 @@ def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
     }
     now, later = dict(saved), {}
     for key, names in there.items():
-        had = saved.get(key, {})  # releases without bandwidth limits saved none
+        had = saved[key]
         now[key] = {n: one for n, one in had.items() if n in names}
         later[key] = {n: one for n, one in had.items() if n not in names}
     if not any(later.values()):
@@ -114,7 +118,7 @@ def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
     ]
     steps += [
         functools.partial(_put_back_bandwidth, library, int(number), found_there)
-        for number, found_there in saved.get("bandwidth", {}).items()
+        for number, found_there in saved["bandwidth"].items()
     ]
     return put_all_back(steps, lambda step: step())
 

@@ -420,7 +420,7 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     def remove_left_over(self) -> tuple[Message, ...]:
         """Remove our groups without a snapshot; only for the host's writer."""
-        return self.restore({"default": {}})
+        return self.restore({"default": {}, "monitors": {}})
 
     def _forget(self) -> None:
         for memory in (

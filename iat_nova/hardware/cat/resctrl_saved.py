@@ -21,8 +21,10 @@ from iat_nova.model import Message, WayMask, message
 
 _CPUS = text(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", "a list of CPUs")
 SHAPE = record(
-    {"default": mapping(text("L3(CODE|DATA)?", "L3"), mapping(NUMBER, HEX))},
-    {"monitors": mapping(text(r"(?!\.\.?$)[^/]{1,255}", "a group's name"), _CPUS)},
+    {
+        "default": mapping(text("L3(CODE|DATA)?", "L3"), mapping(NUMBER, HEX)),
+        "monitors": mapping(text(r"(?!\.\.?$)[^/]{1,255}", "a group's name"), _CPUS),
+    }
 )
 
 
@@ -60,7 +62,7 @@ def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tup
     ]
     steps += [
         functools.partial(_put_back_monitor, fs, name, parse_cpus(cpus))
-        for name, cpus in saved.get("monitors", {}).items()
+        for name, cpus in saved["monitors"].items()
     ]
     with fs.locked():
         return put_all_back(steps, lambda step: step())

@@ -2,8 +2,7 @@
 """The file with the original hardware settings: read whole and checked, or refused.
 
 The file carries a checksum over its content and the id of its boot. The file is read and checked as
-a whole before any setting is used. Format 1, of releases before the checksum, can be read too: an
-upgrade may find a file of the old version.
+a whole before any setting is used.
 
 A snapshot of another boot does not count: a reboot resets the hardware. A start by kexec does not
 count as a reboot: the boot id changes, while no register is reset.
@@ -30,20 +29,19 @@ BOOTLOADER = Path("/proc/sys/kernel/bootloader_type")
 _KEXEC = (
     0xD  # Linux, Documentation/arch/x86/boot.rst, type_of_loader; sysctl kernel.bootloader_type
 )
-_FORMAT, _WITHOUT_CHECKSUM = 2, 1
+_FORMAT = 2
 _MODE = 0o640  # root, and the service's group
 _ADVICE = message("look-and-remove-snapshot")
 
 
-_FIELDS: Mapping[str, Shape] = {
-    "format": whole(_WITHOUT_CHECKSUM, _FORMAT),
-    "boot": text(r".{1,64}", "a boot id"),
-    "parts": {"type": "object", "title": "an object"},
-}
-_SHAPES = {
-    _WITHOUT_CHECKSUM: record(_FIELDS),
-    _FORMAT: record({**_FIELDS, "sha256": text(r"[0-9a-f]{64}", "a checksum")}),
-}
+_SHAPE = record(
+    {
+        "format": whole(_FORMAT, _FORMAT),
+        "boot": text(r".{1,64}", "a boot id"),
+        "parts": {"type": "object", "title": "an object"},
+        "sha256": text(r"[0-9a-f]{64}", "a checksum"),
+    }
+)
 
 
 class SnapshotError(HardwareError):
@@ -150,7 +148,7 @@ class SnapshotFile:
         except Unreadable as error:
             # The file is renamed into place when complete, so another program damaged it.
             raise self._refusal(str(error)) from error
-        if content.get("format", _FORMAT) not in (_WITHOUT_CHECKSUM, _FORMAT):
+        if content.get("format", _FORMAT) != _FORMAT:
             if self._was_reset(content):
                 return None
             found = shortened(repr(content["format"]))
@@ -162,9 +160,8 @@ class SnapshotFile:
 
     def _check(self, content: dict[str, Any]) -> None:
         """Raise `ValueError` unless all of the content is as written."""
-        number = content.get("format")
-        check(_SHAPES[_WITHOUT_CHECKSUM if number == _WITHOUT_CHECKSUM else _FORMAT], content)
-        if number == _FORMAT and content["sha256"] != _checksum(content):
+        check(_SHAPE, content)
+        if content["sha256"] != _checksum(content):
             raise ValueError("its checksum is of other content")
         self.check_parts(content["parts"])
 

@@ -158,7 +158,7 @@ class Host(DoctorCase):
         self.assertEqual(1, self.rows()[0])
         part = mock.Mock()
         for before, status in ((["COS1"], 1), ([], 0)):
-            part.save.return_value = {"groups": before, "resctrl": {"default": {}}}
+            part.save.return_value = {"groups": before, "resctrl": {"default": {}, "monitors": {}}}
             restoring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
             found, rows = self.rows()
             self.assertEqual((status, bool(before)), (found, "foreign group" in rows))

@@ -650,12 +650,6 @@ class Restoring(Applying):
         self.assertEqual({"theirs": {0, 2, 3, 4, 5, 7}, "other": {6}}, now)
         self.assertEqual("1", self.tree.cpus_list("controlled"))
 
-    def test_of_a_release_that_saved_no_monitoring_groups(self):
-        """Its snapshot is restored as far as it goes."""
-        self.work()
-        self.allocator.restore({"default": self.saved["default"]})
-        self.assertEqual(self.found, self.tree.state())
-
     def test_unmounted_meanwhile(self):
         """Without the file system there is nothing to restore."""
         other = Resctrl(ResctrlFs(self.folder / "nowhere"), self.cpus.topology)

@@ -14,17 +14,13 @@ import unittest
 
 import iat_nova
 from iat_nova.experiments.strategies.a4 import zones
-from iat_nova.model import Message, message, verbatim
-from iat_nova.model.decisions import Step
-from iat_nova.model.reasons import Reason
+from iat_nova.model import Message, message
 from iat_nova.report import sentences
 from iat_nova.report.sentences import SENTENCES, text
 from iat_nova.store import records
-from iat_nova.store.records import Inventory
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat import controller, fsm
 from tests.said import reworded
-from tests.unit import stories
 from tests.unit.strategies.test_pollute_buffer import BE, FITS, PC, STREAM, Run, host
 
 TABLES = {
@@ -158,31 +154,6 @@ class TestRecords(unittest.TestCase):
         nested = message("kept", move=every, causes=(every, message("b")))
         plain = json.loads(json.dumps(records.unstructure(nested)))
         self.assertEqual(nested, records.structure(plain, Message))
-
-    def test_sentences_of_older_versions(self):
-        """A reason that was stored as a sentence is read as one."""
-        plain = {"action": "hold", "subject": "ddio", "reason": "why not"}
-        step = records.structure(plain, Step)
-        self.assertEqual(verbatim("why not"), step.reason)
-        self.assertEqual("why not", text(step.reason))
-
-    def test_reasons_of_older_versions(self):
-        """A status had sentences; codes of reasons are the same."""
-        reason = records.structure({"code": "refused", "text": "a write was refused"}, Reason)
-        self.assertEqual(Reason("refused", verbatim("a write was refused")), reason)
-        self.assertEqual(reason, records.structure(records.unstructure(reason), Reason))
-
-    def test_pictures_of_older_versions(self):
-        """Warnings of guests, and why a tenant has its class, were sentences."""
-        picture = Inventory(
-            1.0, stories.facts(), {0: stories.inventory()}, {stories.PC: verbatim("gold")}
-        )
-        plain = json.loads(json.dumps(records.unstructure(picture)))
-        plain["reasons"] = {stories.PC: "gold"}
-        plain["facts"]["guests"][0]["warnings"] = ["odd pins"]
-        read = records.structure(plain, Inventory)
-        self.assertEqual(picture.reasons, read.reasons)
-        self.assertEqual((verbatim("odd pins"),), read.facts.guests[0].warnings)
 
     def test_not_a_message(self):
         """A damaged record is an error of the reader's kind."""
