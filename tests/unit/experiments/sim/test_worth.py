@@ -3,11 +3,13 @@
 
 import dataclasses
 import json
+import re
 import unittest
 from unittest import mock
 
 from iat_nova.experiments.sim import parallel, worth
 from iat_nova.experiments.sim.reader import load_scenario
+from tests.unit import pages
 from tests.unit.cmd.test_cli import CliCase
 from tests.unit.experiments.sim.in_process import executor
 
@@ -31,6 +33,19 @@ class Correlation(unittest.TestCase):
         rows = [row(0.1, 0.1), row(None, 0.2), row(0.2, None), row(0.3, 0.3)]
         self.assertEqual((None, 2), worth.rank_correlation(rows))
         self.assertEqual((None, 3), worth.rank_correlation([row(0.1, 0.1)] * 3))
+
+
+class Page(unittest.TestCase):
+    def test_what_the_page_shows(self):
+        """As many hosts as the command on the page draws; parts that leave none out."""
+        drawn = pages.extension("drawn")
+        text = (pages.SOURCE / "operator/metrics.rst").read_text(encoding="utf-8")
+        (count,) = re.findall(r"--random (\d+) --seed 503 ", text)
+        self.assertEqual(int(count), len(json.loads(drawn.WORTH.read_text(encoding="utf-8"))))
+        pairs = drawn.estimates(drawn.WORTH)
+        found = [(list(likely), list(came)) for likely, came in drawn.parts(pairs, 3)]
+        self.assertEqual([likely for likely, _ in pairs], [x for part, _ in found for x in part])
+        self.assertEqual([came for _, came in pairs], [x for _, part in found for x in part])
 
 
 class Runs(unittest.TestCase):
