@@ -21,7 +21,7 @@ from iat_nova.common.readers import PROVIDER
 from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
 from iat_nova.model import Message, message, verbatim
 from iat_nova.model.message import as_message
-from iat_nova.nova import extra_specs
+from iat_nova.policy.guarantee import RESOURCE_CLASS
 
 TRAIT = "CUSTOM_IAT"
 TRAIT_DDIO = "CUSTOM_IAT_DDIO"
@@ -94,7 +94,7 @@ def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) 
     return environment.get_template("provider.yaml.j2").render(
         identification="uuid" if node == COMPUTE_NODE or _UUID.fullmatch(node) else "name",
         node=node,
-        resource_class=extra_specs.RESOURCE_CLASS,
+        resource_class=RESOURCE_CLASS,
         total=total,
         reserved=total if offer.withdrawn else 0,
         max_unit=max(1, offer.max_unit),
@@ -161,7 +161,7 @@ def _offer(provider: Mapping[str, Any]) -> Offer | None:
     """Return the offer of one provider, or None. Raises `_OTHER_SHAPES` for other documents."""
     traits = {*provider.get("traits", {}).get("additional", ())} & {TRAIT, TRAIT_DDIO}
     for inventory in provider.get("inventories", {}).get("additional", ()):
-        if (ours := inventory.get(extra_specs.RESOURCE_CLASS)) is not None:
+        if (ours := inventory.get(RESOURCE_CLASS)) is not None:
             total, reserved = _count(ours, "total"), _count(ours, "reserved", "0")
             return Offer(
                 total,

@@ -21,6 +21,7 @@ from iat_nova.agent.on_disk import OnDisk
 from iat_nova.agent.ownership import ownership
 from iat_nova.cmd import logs
 from iat_nova.common import config_files
+from iat_nova.common.plugins import PluginError
 from iat_nova.conf import ConfigError, Settings, add_arguments, load
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement.snapshot import HostTaken, RestoreError
@@ -29,7 +30,6 @@ from iat_nova.policy import PolicyError
 from iat_nova.report import exporter, log, sentences
 from iat_nova.store.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.store.observed import Observer
-from iat_nova.strategies.registry import StrategyError
 
 LOG = logging.getLogger("iat_nova")
 
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         ConfigError,
         exporter.MetricsError,
         PolicyError,
-        StrategyError,
+        PluginError,
         HardwareError,
         AlreadyRunning,
         StateError,
@@ -97,7 +97,7 @@ def _words(error: BaseException) -> str:
 
 def _status(error: Exception) -> int:
     """Return the exit status for the error that ended the start or the run."""
-    if isinstance(error, (ConfigError, exporter.MetricsError, PolicyError, StrategyError)):
+    if isinstance(error, (ConfigError, exporter.MetricsError, PolicyError, PluginError)):
         return EXIT_CONFIGURATION
     if isinstance(error, (AlreadyRunning, HostTaken)):
         return EXIT_TAKEN

@@ -14,6 +14,7 @@ from typing import Any
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_NOT_RUNNING, EXIT_USAGE, Failure, Page
 from iat_nova.cmd.when import is_time, moment
+from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
 from iat_nova.report import account, decision_data, moments, times, words
@@ -99,7 +100,7 @@ examples:
         if found.thinned is not None:
             text += f"\n\nThinned    {found.thinned}"
         if parsed_args.verify:
-            text += f"\n\nReplay     {found.difference or found.same}"
+            text += f"\n\nReplay     {found.difference or 'decided once more: the same'}"
         return text
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
@@ -157,39 +158,29 @@ examples:
                 )
             shown_for = not numbered and (parsed_args.exact or not iteration.eventful)
             thinned = _thinned(reader, recorded) if shown_for else None
-            difference, same = self._verify(reader, recorded) if parsed_args.verify else (None, "")
+            difference = self._verify(reader, recorded) if parsed_args.verify else None
             settings = reader.settings(recorded)
             inventory_then = inventory.domains[iteration.domain]
-            return _Found(iteration, inventory_then, settings, then, thinned, difference, same)
+            return _Found(iteration, inventory_then, settings, then, thinned, difference)
 
-    def _verify(self, reader: HistoryReader, recorded: Recorded) -> tuple[str | None, str]:
-        """Replay the decision; return the differences or None, and the text for no difference.
-
-        Reasons that an earlier version recorded as sentences are not compared.
-        """
-        from iat_nova.store.replay import (  # noqa: PLC0415 - only here
-            Replay,
-            ReplayError,
-            with_sentences_of,
-        )
-        from iat_nova.strategies.registry import StrategyError  # noqa: PLC0415
+    def _verify(self, reader: HistoryReader, recorded: Recorded) -> str | None:
+        """Replay the decision; return the differences, or None."""
+        from iat_nova.store.replay import Replay, ReplayError  # noqa: PLC0415 - only here
 
         was = recorded.iteration.decision
         try:
-            decided = Replay(reader).decide(recorded)
-        except (ReplayError, StrategyError, RecordError) as error:
+            now = Replay(reader).decide(recorded)
+        except (ReplayError, PluginError, RecordError) as error:
             raise Failure(f"it cannot be verified: {error}") from error
-        now = with_sentences_of(was, decided)
         if now == was:
-            older = "" if decided == was else "; an earlier version's reasons were not compared"
-            return None, f"decided once more: the same{older}"
+            return None
         self._status = EXIT_FAILURE
         parts = [
             f"{name}: recorded {getattr(was, name)!r}, now {getattr(now, name)!r}"
             for name in was.__dataclass_fields__
             if getattr(was, name) != getattr(now, name)
         ]
-        return "DIFFERENT\n" + "\n".join(parts), ""
+        return "DIFFERENT\n" + "\n".join(parts)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -205,7 +196,6 @@ class _Found:
     moment: Moment | None
     thinned: str | None
     difference: str | None
-    same: str  # text for a replay without difference
 
 
 def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:

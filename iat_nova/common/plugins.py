@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Optional parts, found by name: entry points whose package is installed.
+"""Parts that are found by name: strategies that ship, and entry points of installed packages.
 
 A packager may leave `iat_nova.experiments.sim`, `iat_nova.experiments.bench` and
 `iat_nova.experiments.plant` out of the package for compute hosts. The metadata of the installed
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 COMMANDS = "iat_nova.commands"
 """Commands of iat-nova; in the name an underscore stands for a space."""
@@ -23,6 +23,32 @@ STRATEGIES = "iat_nova.strategies"
 
 ESTIMATORS = "iat_nova.estimators"
 """Estimators for the choices of `iat-nova advise`."""
+
+
+_CONTROLLER = "iat_nova.strategies.iat.controller"
+LABORATORY = "iat_nova.experiments"
+"""What a compute host may do without."""
+
+SHIPPED_STRATEGIES: Mapping[str, str] = {
+    "unmanaged": f"{LABORATORY}.strategies.unmanaged:Unmanaged",
+    "baseline": f"{_CONTROLLER}:Baseline",
+    "core-only": f"{_CONTROLLER}:CoreOnly",
+    "io-iso": f"{_CONTROLLER}:IoIso",
+    "iat": f"{_CONTROLLER}:Controller",
+    "pollute-buffer": "iat_nova.strategies.pollute_buffer.strategy:PolluteBuffer",
+    "a4": f"{LABORATORY}.strategies.a4:A4",
+}
+"""What ships: a host without the agent, the paper's policies, ours, and a rival.
+
+The first and the last are for comparisons and come with the emulated server.
+"""
+
+DEFAULT_STRATEGY = "pollute-buffer"
+"""The only one under which no shipped scenario is worse than a host without the agent."""
+
+
+class PluginError(Exception):
+    """A part does not exist or does not load; the text names the available parts."""
 
 
 def find(group: str, name: str) -> importlib.metadata.EntryPoint | None:

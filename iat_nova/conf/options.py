@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from oslo_config import cfg
 
-from iat_nova.strategies.registry import BUILT_IN, DEFAULT
+from iat_nova.common.plugins import DEFAULT_STRATEGY, SHIPPED_STRATEGIES
 
 STATE_DIR = "/var/lib/iat-nova"
 
@@ -21,11 +21,11 @@ IAT_OPTS = [
     ),
     cfg.StrOpt(
         "strategy",
-        default=DEFAULT,
+        default=DEFAULT_STRATEGY,
         help="The strategy that decides on the ways of each tenant: {}, or a plug-in in the entry "
         "point group iat_nova.strategies. `iat` is the published algorithm. `unmanaged` and `a4` "
         "are for comparisons and come with the emulated server; `iat-nova simulate compare` "
-        "compares strategies on a scenario.".format(", ".join(BUILT_IN)),
+        "compares strategies on a scenario.".format(", ".join(SHIPPED_STRATEGIES)),
     ),
     cfg.StrOpt(
         "shadow",

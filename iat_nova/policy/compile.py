@@ -23,7 +23,7 @@ from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import schema, units
 from iat_nova.policy.document import Document
-from iat_nova.policy.problems import Path, Problem, of_spec, path_text
+from iat_nova.policy.problems import Path, Problem, of_spec, of_specs, path_text
 from iat_nova.policy.rendered import facts
 from iat_nova.policy.rules import DEFAULT_CLASS, ClassRule, Match, Rules, WayBounds
 
@@ -328,16 +328,8 @@ class _Compiler:
         for flavor, values in value.items():
             path = ("flavors", flavor)
             specs = {name: self._text((*path, name), text) for name, text in values.items()}
-            wrong = {
-                name: problems
-                for name, text in specs.items()
-                if (problems := extra_specs.parse({name: text}).problems)
-            }
-            for name, problems in wrong.items():
-                self._complain((*path, name), of_spec(problems[0]))
-            if not wrong:  # valid values may contradict each other
-                for problem in extra_specs.parse(specs).problems:
-                    self._complain(path, of_spec(problem))
+            for key, problem in of_specs(specs):
+                self._complain(path if key is None else (*path, key), problem)
             flavors[flavor] = specs
         return flavors
 

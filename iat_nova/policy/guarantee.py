@@ -28,6 +28,9 @@ from iat_nova.nova import extra_specs
 from iat_nova.policy.owners import guest_id
 from iat_nova.policy.rules import Rules
 
+RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
+"""The resource class as which Placement counts guaranteed ways."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guarantee:

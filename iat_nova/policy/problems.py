@@ -6,9 +6,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from iat_nova.model import Message, message
+from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import SpecProblem
 
 Path = tuple[str | int, ...]
@@ -65,6 +66,21 @@ class PolicyError(Exception):
 def of_spec(problem: SpecProblem) -> Message:
     """Return the message of an invalid extra spec."""
     return Message(problem.code, problem.values)
+
+
+def of_specs(specs: Mapping[str, str]) -> Iterator[tuple[str | None, Message]]:
+    """Yield the problems of a flavor's extra specs, each with its key.
+
+    Valid values may contradict each other: such problems have no key.
+    """
+    alone = False
+    for key, text in specs.items():
+        for problem in extra_specs.parse({key: text}).problems:
+            alone = True
+            yield key, of_spec(problem)
+    if not alone:
+        for problem in extra_specs.parse(specs).problems:
+            yield None, of_spec(problem)
 
 
 def located(source: str, problems: Iterable[Problem]) -> tuple[Message, ...]:

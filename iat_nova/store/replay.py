@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from iat_nova.model import VERBATIM, Decision, DomainInventory, Message
+from iat_nova.model import Decision, DomainInventory
 from iat_nova.store import records
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration, SettingsInForce
@@ -74,7 +74,7 @@ class Replay:
     def _after(self, recorded: Recorded, whole: Iteration) -> Any:
         """Return the state after an iteration; raise `ReplayError` if the decision differs."""
         state, decision = _step(dataclasses.replace(whole, follows=False), *self._context(recorded))
-        if with_sentences_of(whole.decision, decision) != whole.decision:
+        if decision != whole.decision:
             number = whole.decision.iteration
             raise ReplayError(
                 f"its state follows from iteration #{number}, which comes out otherwise today"
@@ -93,28 +93,6 @@ class Replay:
                 " not recorded"
             )
         return inventory, settings
-
-
-def with_sentences_of(was: Decision, now: Decision) -> Decision:
-    """Return a decision with recorded sentences in place of its reasons.
-
-    Versions before messages had codes recorded sentences. If the record has a sentence and the
-    replay a code, the two cannot be compared. Versions before quiet iterations had reasons recorded
-    none. All other reasons stay as they are.
-    """
-    why, steps = now.why if was.why else (), now.steps
-    if len(was.why) == len(why):
-        why = tuple(map(_sentence_of, was.why, why))
-    if len(was.steps) == len(steps):
-        steps = tuple(
-            dataclasses.replace(new, reason=_sentence_of(old.reason, new.reason))
-            for old, new in zip(was.steps, steps, strict=True)
-        )
-    return dataclasses.replace(now, why=why, steps=steps)
-
-
-def _sentence_of(was: Message, now: Message) -> Message:
-    return was if was.code == VERBATIM != now.code else now
 
 
 def _step(

@@ -19,28 +19,11 @@ from iat_nova.strategies.api import Rule, Strategy
 
 NAMESPACE = plugins.STRATEGIES
 
-_CONTROLLER = "iat_nova.strategies.iat.controller"
-_LABORATORY = "iat_nova.experiments"  # a compute host may do without
-_SHIPPED: Mapping[str, str] = {
-    "unmanaged": f"{_LABORATORY}.strategies.unmanaged:Unmanaged",
-    "baseline": f"{_CONTROLLER}:Baseline",
-    "core-only": f"{_CONTROLLER}:CoreOnly",
-    "io-iso": f"{_CONTROLLER}:IoIso",
-    "iat": f"{_CONTROLLER}:Controller",
-    "pollute-buffer": "iat_nova.strategies.pollute_buffer.strategy:PolluteBuffer",
-    "a4": f"{_LABORATORY}.strategies.a4:A4",
-}
-BUILT_IN = tuple(_SHIPPED)
-"""What ships: a host without the agent, the paper's policies, ours, and a rival.
-
-The first and the last are for comparisons and come with the emulated server.
-"""
-
-DEFAULT = "pollute-buffer"
-"""The only one under which no shipped scenario is worse than a host without the agent."""
+BUILT_IN = tuple(plugins.SHIPPED_STRATEGIES)
+DEFAULT = plugins.DEFAULT_STRATEGY
 
 
-class StrategyError(Exception):
+class StrategyError(plugins.PluginError):
     """The strategy does not exist or does not load; the text names the available strategies."""
 
 
@@ -57,13 +40,13 @@ def find(name: str) -> Callable[..., Strategy]:
     """Return the factory of the strategy `name`. Raises `StrategyError`."""
     try:
         point = (
-            importlib.metadata.EntryPoint(name, _SHIPPED[name], NAMESPACE)
-            if name in _SHIPPED
+            importlib.metadata.EntryPoint(name, plugins.SHIPPED_STRATEGIES[name], NAMESPACE)
+            if name in BUILT_IN
             else plugins.find(NAMESPACE, name)
         )
         found: Callable[..., Strategy] | None = None if point is None else point.load()
     except ModuleNotFoundError as error:
-        if error.name is None or not error.name.startswith(_LABORATORY):
+        if error.name is None or not error.name.startswith(plugins.LABORATORY):
             raise StrategyError(f"strategy {name!r} does not load: {worded(error)}") from error
         raise StrategyError(
             f"strategy {name!r} comes with the emulated server: install "

@@ -28,10 +28,9 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.nova import extra_specs
 from iat_nova.policy import document, schema
 from iat_nova.policy.compile import compile_policy
-from iat_nova.policy.problems import Path, PolicyError, Problem, located, of_spec
+from iat_nova.policy.problems import Path, PolicyError, Problem, located, of_specs
 from iat_nova.policy.rendered import Rendered
 from iat_nova.policy.validate import unknown_key, validate
 from iat_nova.report import sentences
@@ -255,13 +254,8 @@ def _specs(checked: Checked, given: Mapping[str, object], path: Path) -> dict[st
     """Read a flavor's extra specs; values that the agent would ignore are errors here."""
     texts = checked.document.texts
     specs = {key: texts.get((*path, key), str(item)) for key, item in given.items()}
-    wrong = {key: extra_specs.parse({key: text}).problems for key, text in specs.items()}
-    for key, problems in wrong.items():
-        for problem in problems:
-            checked.complain((*path, key), of_spec(problem))
-    if not any(wrong.values()):  # valid values may contradict each other
-        for problem in extra_specs.parse(specs).problems:
-            checked.complain(path, of_spec(problem))
+    for key, problem in of_specs(specs):
+        checked.complain(path if key is None else (*path, key), problem)
     return specs
 
 

@@ -31,7 +31,6 @@ from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, moments
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.records import Iteration
-from iat_nova.store.replay import Replay
 from iat_nova.store.requests import PauseFile
 from iat_nova.store.writer import History
 from tests.unit import build, stories
@@ -361,25 +360,6 @@ class TestExplain(CliCase):
         status, out, _ = self.run_it("explain", "--verify")
         self.assertEqual(1, status)
         self.assertIn("DIFFERENT", out)
-
-    def test_verify_what_an_earlier_version_recorded(self):
-        """Sentences in the place of reasons are not compared with codes; all else is."""
-        self.tell()
-
-        def decide(changes, _, recorded):
-            was = recorded.iteration.decision
-            steps = tuple(dataclasses.replace(one, reason=message("x")) for one in was.steps)
-            return dataclasses.replace(was, steps=steps, **changes)
-
-        same = "the same; an earlier version's reasons were not compared"
-        for changes, status, words in (({}, 0, same), ({"why": (message("y"),)}, 1, "why: rec")):
-            with mock.patch.object(
-                Replay, "decide", lambda *both, changes=changes: decide(changes, *both)
-            ):
-                found, out, err = self.run_it("explain", "--verify")
-            self.assertEqual((status, ""), (found, err), out)
-            self.assertIn(words, " ".join(out.split()))
-            self.assertNotIn("steps: recorded", out)
 
     def test_moment(self):
         """Times are read as people mean them, in local time."""

@@ -6,11 +6,11 @@ import dataclasses
 import itertools
 import sqlite3
 
-from iat_nova.model import Decision, DomainInventory, Parameters, Rates, Sample, message, verbatim
+from iat_nova.model import DomainInventory, Parameters, Rates, Sample, message, verbatim
 from iat_nova.model.ways import WayMask
-from iat_nova.store import packing, records, retention
+from iat_nova.store import retention
 from iat_nova.store.database import SCHEMA
-from iat_nova.store.replay import Replay, ReplayError, with_sentences_of
+from iat_nova.store.replay import Replay, ReplayError
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.controller import PRESETS, Controller
 from tests.unit import stories
@@ -159,43 +159,6 @@ class TestReplay(Story):
             self.assertEqual(one.iteration.decision, Replay(reader).decide(one))
         with self.assertRaisesRegex(ReplayError, "follows from iteration #[0-9]+, which was thin"):
             Replay(reader).decide(reader.at(stories.NIGHT + 150.0))
-
-    def test_sentences_of_earlier_versions(self):
-        """A state follows also from decisions whose reasons were recorded as sentences."""
-        reader = self.trimmed(200, bursts=(100,), whole_s=86400.0)
-        read = records.structure
-
-        def as_sentences(plain, kind):
-            made = read(plain, kind)
-            if kind is not Decision:
-                return made
-            why = tuple(verbatim(one.code) for one in made.why)
-            steps = (
-                dataclasses.replace(one, reason=verbatim(one.reason.code)) for one in made.steps
-            )
-            return dataclasses.replace(made, why=why, steps=tuple(steps))
-
-        self.enterContext(mock.patch.object(packing, "structure", as_sentences))
-        told = [one for one in reader.between(0.0, 1e12, 0) if one.iteration.decision.why]
-        self.assertTrue(told)
-        for one in told:
-            was, now = one.iteration.decision, Replay(reader).decide(one)
-            self.assertNotEqual(was, now)
-            self.assertEqual(was, with_sentences_of(was, now))
-        following = [one for one in map(reader.next, told[:-1]) if one.iteration.follows]
-        self.assertTrue(following)
-        for one in following:
-            was = one.iteration.decision
-            self.assertEqual(was, with_sentences_of(was, Replay(reader).decide(one)))
-
-    def test_iterations_of_earlier_versions_without_reasons(self):
-        """Such versions gave no reason for doing nothing: a reason of today is no difference."""
-        reader = self.trimmed(200, bursts=(100,), whole_s=86400.0)
-        was = Replay(reader).decide(reader.numbered(150))
-        self.assertTrue(was.why)
-        silent = dataclasses.replace(was, why=())
-        self.assertEqual(silent, with_sentences_of(silent, was))
-        self.assertNotEqual(was, with_sentences_of(was, silent))
 
     def test_a_strategy_that_decides_otherwise_today(self):
         """A state is not built on a decision that comes out otherwise."""
