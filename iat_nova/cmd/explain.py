@@ -17,7 +17,7 @@ from iat_nova.cmd.when import is_time, moment
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, decision_data, moments, times, words
+from iat_nova.report import account, decision_data, decision_page, moments, times
 from iat_nova.report.account import Account
 from iat_nova.report.moments import Moment
 from iat_nova.report.view import LEGEND
@@ -86,7 +86,7 @@ examples:
         if (told := self._account(parsed_args)) is not None:
             return account.page(told, time.time(), width=width, colour=self.colour)
         found = self._find(parsed_args)
-        text = words.explain(
+        text = decision_page.explain(
             found.iteration,
             found.inventory,
             found.settings,

@@ -16,7 +16,7 @@ from iat_nova.cmd.full_screen import FullScreen
 from iat_nova.cmd.pause import who
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
-from iat_nova.report import account, escape, times, top, words
+from iat_nova.report import account, decision_page, escape, times, top
 from iat_nova.report.top_screen import Act, Mode, Screen, press
 from iat_nova.report.view import NOBODY, DomainView, HostView, gather, then
 from iat_nova.store.database import HistoryError, NoHistory
@@ -158,7 +158,7 @@ class Scene:
             picture_then = reader.inventory(iteration.inventory_id)
             number = domain.inventory.domain.id
             inventory = picture_then.domains.get(number) if picture_then else None
-            page = words.explain(
+            page = decision_page.explain(
                 iteration, inventory or domain.inventory, settings, width=screen.width - 2
             )
         else:

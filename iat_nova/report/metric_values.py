@@ -8,14 +8,12 @@ value has no sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Iterator
 
 from iat_nova.model import (
     DDIO,
     Action,
     CacheDomain,
-    DomainInventory,
     PmdThread,
     Priority,
     Rates,
@@ -25,10 +23,9 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason, about
-from iat_nova.report import escape, pressures, sentences
+from iat_nova.report import escape, sentences
 from iat_nova.store.observed import Closed, Observed, Totals
 from iat_nova.store.records import Iteration, Placement, Status
-from iat_nova.strategies.outlook import Outlook
 
 TENANTS_MAX = 128
 NAME_MAX = 64  # columns of a tenant's name
@@ -399,71 +396,3 @@ def overlap(iteration: Iteration, tenant: str) -> float | None:
     """Count the ways that a tenant shares with devices: as read back, else as decided."""
     its = effective(iteration, tenant) or mask(iteration, tenant)
     return None if its is None else (its & iteration.inbound).bit_count()
-
-
-Found = TypeVar("Found")
-
-
-def _by_tenant(
-    seen: Observed, find: Callable[[DomainInventory, Iteration], Mapping[str, Found]]
-) -> Iterator[tuple[tuple[str, ...], Found]]:
-    """Yield the labels of each tenant for which `find` has a value, and the value."""
-    found = {
-        number: find(seen.inventories[number], seen.latest[number])
-        for number in seen.inventories.keys() & seen.latest.keys()
-    }
-    for number, tenant, labels in shown(seen):
-        if tenant.id in found.get(number, {}):
-            yield labels, found[number][tenant.id]
-
-
-def stalled(seen: Observed) -> Iterator[Sample]:
-    """Yield the share of each tenant's cycles that LLC misses stall."""
-    for labels, loss in _by_tenant(seen, pressures.losses):
-        yield labels, loss.stalled
-
-
-def lost(seen: Observed) -> Iterator[Sample]:
-    """Yield the bounds of what other tenants cost a tenant; no sample for an unknown bound."""
-    for labels, loss in _by_tenant(seen, pressures.losses):
-        yield (*labels, "least"), loss.least
-        if loss.likely is not None:
-            yield (*labels, "likely"), loss.likely
-        yield (*labels, "most"), loss.most
-
-
-def filled(seen: Observed) -> Iterator[Sample]:
-    """Yield the share of the LLC that each tenant fills, and the source of the number."""
-    for labels, fill in _by_tenant(seen, pressures.fills):
-        yield (*labels, "monitored" if fill.monitored else "estimated"), fill.share
-
-
-def exhausted(seen: Observed) -> Iterator[Sample]:
-    """Yield whether the strategy has no move left; no sample if not known."""
-    for number, iteration in sorted(seen.latest.items()):
-        known = pressures.exhausted(iteration)
-        if known is not None:
-            yield (str(number),), known
-
-
-def outlooks(seen: Observed) -> Iterator[Sample]:
-    """Yield 1 for the present outlook of each cache domain, 0 for all other codes."""
-    for number, iteration in sorted(seen.latest.items()):
-        for code in Outlook:
-            yield (str(number), code.value), code == iteration.outlook
-
-
-def worth(seen: Observed) -> Iterator[Sample]:
-    """Yield the estimated gain by enforcing of each cache domain; nothing while enforcing."""
-    for number in sorted(seen.inventories.keys() & seen.latest.keys()):
-        found = pressures.worth(seen.inventories[number], seen.latest[number])
-        for bound in ("likely", "most") if found is not None else ():
-            yield (str(number), bound), getattr(found, bound)
-
-
-def newcomers(seen: Observed) -> Iterator[Sample]:
-    """Yield the ways that a newcomer of each priority would find; no sample if not known."""
-    for number in sorted(seen.inventories.keys() & seen.latest.keys()):
-        found = pressures.newcomers(seen.inventories[number], seen.latest[number])
-        for priority, ways in found.items():
-            yield (str(number), priority.value), ways

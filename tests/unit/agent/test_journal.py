@@ -27,7 +27,7 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import words
+from iat_nova.report import decision_page
 from iat_nova.report.log import LogLanguage
 from iat_nova.store.observed import Observer
 from iat_nova.store.reader import HistoryReader
@@ -123,7 +123,7 @@ class JournalTest(unittest.TestCase):
         self.assertNotIn(GUEST.id, log.output[0])
         left = self.read(lambda r: r.latest(0)).iteration
         self.assertEqual({GUEST.id: "web"}, left.former)
-        self.assertIn("adopt web: left", words.explain(left, empty, None))
+        self.assertIn("adopt web: left", decision_page.explain(left, empty, None))
 
     def test_the_same_picture_is_recorded_once(self) -> None:
         """Reconciling every minute does not fill the history with copies."""

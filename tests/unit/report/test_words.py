@@ -16,7 +16,7 @@ from iat_nova.model import (
     message,
     verbatim,
 )
-from iat_nova.report import decision_data, times, words
+from iat_nova.report import decision_data, decision_page, times, words
 from iat_nova.store import packing
 from tests.unit import stories
 
@@ -38,7 +38,7 @@ class TestWords(unittest.TestCase):
 
     def test_explain(self):
         """The page names the transition in words, what moved against which threshold, and holds."""
-        page = words.explain(self.iteration, self.inventory, self.settings)
+        page = decision_page.explain(self.iteration, self.inventory, self.settings)
         for part in (
             "Iteration #4 of cache domain 0",
             "Low Keep -> I/O Demand, transition 1: misses high",
@@ -66,7 +66,7 @@ class TestWords(unittest.TestCase):
         for strategy, text in said.items():
             with self.subTest(strategy):
                 settings = dataclasses.replace(self.settings, strategy=strategy)
-                page = words.explain(self.iteration, self.inventory, settings)
+                page = decision_page.explain(self.iteration, self.inventory, settings)
                 self.assertIn(text, page)
                 self.assertEqual(strategy == "iat", "stable 3.0%" in page)
 
@@ -75,7 +75,7 @@ class TestWords(unittest.TestCase):
         quiet = stories.quiet(5, stories.NIGHT)
         decision = dataclasses.replace(quiet.decision, phase_before="Trial", phase="Trial")
         iteration = dataclasses.replace(quiet, decision=decision)
-        page = words.explain(iteration, self.inventory, None)
+        page = decision_page.explain(iteration, self.inventory, None)
         self.assertIn("State      Trial\n           nothing was done in this iteration", page)
         self.assertNotIn("stable", page)
 
@@ -83,11 +83,11 @@ class TestWords(unittest.TestCase):
         """Where nothing was done nothing changed; else the steps have another cause, told there."""
         quiet = stories.quiet(5, stories.NIGHT)
         self.assertEqual((True, ()), (quiet.decision.stable, quiet.decision.changes))
-        self.assertIn("Changes: none", words.explain(quiet, self.inventory, None))
+        self.assertIn("Changes: none", decision_page.explain(quiet, self.inventory, None))
         did = dataclasses.replace(
             self.iteration, decision=dataclasses.replace(self.iteration.decision, changes=())
         )
-        page = words.explain(did, self.inventory, None)
+        page = decision_page.explain(did, self.inventory, None)
         self.assertNotIn("Changes", page)
         self.assertIn("grow ddio", page)
         self.assertNotIn("\n\n\n", page)
@@ -103,7 +103,7 @@ class TestWords(unittest.TestCase):
         for before, said in ((layout, True), (limited, False)):
             decision = dataclasses.replace(self.iteration.decision, layout=limited)
             iteration = dataclasses.replace(self.iteration, decision=decision, layout_before=before)
-            page = words.explain(iteration, self.inventory, self.settings)
+            page = decision_page.explain(iteration, self.inventory, self.settings)
             line = words.line(iteration, self.inventory)
             for text in (page, line):
                 self.assertEqual(said, "be1: memory bandwidth 100 % -> 40 %" in text)
@@ -127,14 +127,14 @@ class TestWords(unittest.TestCase):
         )
         decision = dataclasses.replace(self.iteration.decision, moved=(stories.PC, stories.BE))
         iteration = dataclasses.replace(self.iteration, layout_before=before, decision=decision)
-        page = words.explain(iteration, self.inventory, self.settings)
+        page = decision_page.explain(iteration, self.inventory, self.settings)
         self.assertRegex(page, "moved  pc1  1 way 0x4 +-> 3 ways 0x1c\n +be1  - +-> 3 ways 0xe0\n")
         self.assertRegex(page, r"\n  pc1 +PC I/O +1 +0x4 .*\n  be1 +BE +- +- ")
 
     def test_a_strategy_that_keeps_no_layout(self):
         """Where the ways before are not recorded, those after are shown and called so."""
         iteration = dataclasses.replace(self.iteration, layout_before=None)
-        page = words.explain(iteration, self.inventory, self.settings)
+        page = decision_page.explain(iteration, self.inventory, self.settings)
         self.assertIn("over 1.00 s, beside the ways after the decision\n  DDIO 0x700", page)
         self.assertIn("moved  ddio  -  -> 3 ways 0x700", page)
         self.assertIsNone(decision_data.as_data(iteration, self.inventory, None)["layout_before"])
@@ -142,12 +142,12 @@ class TestWords(unittest.TestCase):
     def test_observed(self):
         """A decision that was not written says so."""
         observed = dataclasses.replace(self.iteration, effective=None)
-        self.assertIn("nothing written", words.explain(observed, self.inventory, None))
+        self.assertIn("nothing written", decision_page.explain(observed, self.inventory, None))
 
     def test_coerced_mask(self):
         """A mask the machine made something else of is shown with both values."""
         coerced = dataclasses.replace(self.iteration, effective={"ddio": WayMask(0x600)})
-        page = words.explain(coerced, self.inventory, self.settings)
+        page = decision_page.explain(coerced, self.inventory, self.settings)
         self.assertIn("ddio: asked for 0x700, the machine has 0x600", page)
 
     def test_what_the_strategy_says_is_told(self):
@@ -160,7 +160,7 @@ class TestWords(unittest.TestCase):
             why=(verbatim("the ring is long"), verbatim("and it grows")),
         )
         iteration = dataclasses.replace(self.iteration, decision=decision)
-        page = words.explain(iteration, self.inventory, None)
+        page = decision_page.explain(iteration, self.inventory, None)
         self.assertIn(
             "State      Calm -> DDIO Up\\x1b, transition 7: the ring is long\n"
             "           and it grows\n",
@@ -180,7 +180,7 @@ class TestWords(unittest.TestCase):
         iteration = dataclasses.replace(self.iteration, decision=decision)
         for text in (
             words.line(iteration, inventory),
-            words.explain(iteration, inventory, self.settings),
+            decision_page.explain(iteration, inventory, self.settings),
         ):
             self.assertNotIn("\x1b", text)
             self.assertNotIn("\x07", text)
@@ -193,7 +193,7 @@ class TestWords(unittest.TestCase):
         self.assertIn("; moved: pc1 (0b6b2c1a)", words.line(iteration, stories.inventory("pc1")))
         names = words.Names(stories.inventory("pc1"))
         self.assertEqual("p… (6f9619ff)", names.cut(stories.PC, 13))
-        page = words.explain(iteration, stories.inventory("pc1"), None)
+        page = decision_page.explain(iteration, stories.inventory("pc1"), None)
         self.assertRegex(page, r"\n  pc1 \(6f9619ff\) +PC I/O .*\n  pc1 \(0b6b2c1a\) +BE ")
         names = words.Names(stories.inventory("vswitch"))
         self.assertEqual(("vswitch", "vswitch (0b6b2c1a)"), (names("stack"), names(stories.BE)))
@@ -216,7 +216,7 @@ class TestWords(unittest.TestCase):
             self.iteration.decision, layout=dataclasses.replace(layout, lent=lent)
         )
         iteration = dataclasses.replace(self.iteration, decision=decision)
-        page = words.explain(iteration, self.inventory, None)
+        page = decision_page.explain(iteration, self.inventory, None)
         self.assertIn("be1: 1 way counted; 3 ways 0xe0 lent, as nobody is promised them", page)
 
     def test_ports(self):
@@ -239,7 +239,7 @@ class TestWords(unittest.TestCase):
         packed = packing.pack_iteration(iteration, whole=True)
         values = {"wall_s": 0.0, "domain": 0, "inventory_id": 1}
         iteration = packing.unpack_iteration(packed.seen, packed.state, **values)
-        page = words.explain(iteration, inventory, self.settings)
+        page = decision_page.explain(iteration, inventory, self.settings)
         self.assertIn(f"moved  port {port}  -  -> 2 ways 0xc0\n", page)
         self.assertIn(f"  2 0xc0  port {port} ({first.name})\n", page)
         self.assertIn(f"port {port}: asked for 0xc0, the machine has 0x80", page)
