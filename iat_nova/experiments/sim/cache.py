@@ -130,8 +130,7 @@ __all__ = [
     "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "STREAM_LINES", "TOTAL_NAMES", "WRITE_BACKS",
     "WRITTEN_THROUGH", "Caches",
     "core_access", "dma_read", "dma_write", "frame_of", "llc_set", "make", "make_sockets",
-    "mask_of", "memory_lines", "memory_writes", "prefetch", "renumber", "sampled_offset",
-    "set_mask",
+    "mask_of", "prefetch", "renumber", "sampled_offset", "set_mask",
 ]  # fmt: skip
 
 
@@ -449,25 +448,3 @@ def renumber(c: Caches) -> None:
         for index in range(c.l2.shape[1]):
             rank(c.l2[core, index, 1])
     c.registers[CLOCK] = max(c.llc.shape[2], c.l2.shape[3])
-
-
-@kernel
-def memory_writes(c: Caches) -> int:
-    """Return the number of sampled lines written to memory."""
-    total: int = (
-        c.totals[WRITE_BACKS]
-        + c.totals[CLEANED]
-        + c.totals[DMA_MEMORY_WRITES]
-        + c.totals[WRITTEN_THROUGH]
-    )
-    return total
-
-
-@kernel
-def memory_lines(c: Caches) -> int:
-    """Return the number of sampled lines that crossed the memory bus, reads and writes."""
-    total: int = memory_writes(c) + c.totals[DMA_READ_MISSES]
-    for core in range(c.served.shape[0]):
-        if c.registers[CORES] >> core & 1:
-            total += c.served[core, MEMORY] + c.prefetched[core, MEMORY]
-    return total

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.experiments.sim import cache
+from iat_nova.experiments.sim import cache, cachestate
 from iat_nova.experiments.sim._compile import kernel
 from iat_nova.experiments.sim.machine import LINE_BYTES, Machine
 
@@ -42,6 +42,28 @@ class Memory(NamedTuple):
     values: npt.NDArray[np.float64]  # see IDLE_CYCLES ...
     load: npt.NDArray[np.float64]  # [0]: utilisation, 0..1
     latency: npt.NDArray[np.float64]  # cycles by the level that served, see cache.L2 ...
+
+
+@kernel
+def memory_writes(c: cache.Caches) -> int:
+    """Return the number of sampled lines written to memory."""
+    total: int = (
+        c.totals[cache.WRITE_BACKS]
+        + c.totals[cachestate.CLEANED]
+        + c.totals[cache.DMA_MEMORY_WRITES]
+        + c.totals[cache.WRITTEN_THROUGH]
+    )
+    return total
+
+
+@kernel
+def memory_lines(c: cache.Caches) -> int:
+    """Return the number of sampled lines that crossed the memory bus, reads and writes."""
+    total: int = memory_writes(c) + c.totals[cachestate.DMA_READ_MISSES]
+    for core in range(c.served.shape[0]):
+        if c.registers[cache.CORES] >> core & 1:
+            total += c.served[core, cache.MEMORY] + c.prefetched[core, cache.MEMORY]
+    return total
 
 
 def make(machine: Machine, sampling: int) -> Memory:
@@ -82,8 +104,8 @@ def delay(machine: Machine, percent: int) -> float:
 def update(memory: Memory, caches: cache.Caches, seconds: float) -> None:
     """Measure the traffic since the last update and set the resulting latency."""
     v = memory.values
-    lines = cache.memory_lines(caches)
-    writes = cache.memory_writes(caches)
+    lines = memory_lines(caches)
+    writes = memory_writes(caches)
     elapsed = seconds - v[SECONDS]
     if elapsed <= 0:
         return

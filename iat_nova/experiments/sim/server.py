@@ -22,10 +22,11 @@ from iat_nova.experiments.sim import (
     rings,
 )
 from iat_nova.experiments.sim.machine import LINE_BYTES
+from iat_nova.experiments.sim.memory import memory_lines
 from iat_nova.experiments.sim.noise import Noisy
 from iat_nova.experiments.sim.plant import Plant
 from iat_nova.experiments.sim.scenario import Scenario, ScenarioEvent, WireTraffic
-from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
+from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics, measured
 from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
@@ -357,7 +358,7 @@ class EmulatedServer:
 
     def _of_domain(self, domain: int) -> DomainCounts:
         hits, misses = self._ddio_totals(domain)
-        memory = float(cache.memory_lines(self._caches(domain))) * self._scale * LINE_BYTES
+        memory = float(memory_lines(self._caches(domain))) * self._scale * LINE_BYTES
         return DomainCounts(
             self._noisy.read("ddio_hits", domain, hits),
             self._noisy.read("ddio_misses", domain, misses),
@@ -414,39 +415,10 @@ class EmulatedServer:
 
     def metrics(self) -> Mapping[str, WorkloadMetrics]:
         """Return each workload's totals since the start, by name."""
-        return {workload.name: self._metrics(workload.name) for workload in self.scenario.workloads}
-
-    def _metrics(self, name: str) -> WorkloadMetrics:
-        state = self.plant.state
-        owner = self.plant.owners.index(name)
-        rows = self.plant.threads[name]
-        cpus = np.unique(state.threads.ints[rows, th.CORE])
-        served = state.caches.served[cpus].sum(axis=0)
-        f = state.threads.floats[rows].sum(axis=0)
-        queues = self.plant.queues.get(name, [])
-        numbers = [n for q in queues for n in (q.receive, q.send, q.handoff) if n >= 0]
-        dropped = int(state.rings.state[numbers, rings.DROPPED].sum())
-        offered = int(
-            state.nics.streams[state.nics.streams[:, nic.TARGET] == owner, nic.OFFERED].sum()
-        )
-        up = 1.0 / self.scenario.compression
-        packets, size, latency = (float(n) * up for n in state.nics.served[owner])
-        return WorkloadMetrics(
-            instructions=float(f[th.INSTRUCTIONS]) * up,
-            cycles=float(f[th.CYCLES]) * up,
-            busy_cycles=float(f[th.CYCLES] - f[th.IDLE_CYCLES]) * up,
-            references=float(served[cache.LLC :].sum()) * self._scale,
-            misses=float(served[cache.MEMORY :].sum()) * self._scale,
-            work=float(f[th.WORK]) * up,
-            packets=packets,
-            bytes=size,
-            dropped=dropped * up,
-            offered=offered * up,
-            latency_ns=latency,
-            latency_histogram=tuple(int(n) for n in state.nics.latency[owner]),
-            access_cycles=float(f[th.LATENCY_CYCLES]),
-            accesses=float(f[th.LATENCY_SAMPLES]),
-        )
+        return {
+            workload.name: measured(self.plant, workload.name, self._scale)
+            for workload in self.scenario.workloads
+        }
 
 
 _CORE = ("instructions", "cycles", "references", "misses")

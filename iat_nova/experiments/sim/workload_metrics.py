@@ -6,6 +6,12 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
+import numpy as np
+
+from iat_nova.experiments.sim import cache, nic, rings
+from iat_nova.experiments.sim.plant import Plant
+from iat_nova.experiments.sim.workloads import threads as th
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class WorkloadMetrics:
@@ -47,3 +53,35 @@ class WorkloadMetrics:
         return WorkloadMetrics(
             **differences, latency_histogram=tuple(now - then for now, then in pairs)
         )
+
+
+def measured(plant: Plant, name: str, scale: float) -> WorkloadMetrics:
+    """Return the totals of a workload since the start; `scale`: all lines per sampled line."""
+    state = plant.state
+    owner = plant.owners.index(name)
+    rows = plant.threads[name]
+    cpus = np.unique(state.threads.ints[rows, th.CORE])
+    served = state.caches.served[cpus].sum(axis=0)
+    f = state.threads.floats[rows].sum(axis=0)
+    queues = plant.queues.get(name, [])
+    numbers = [n for q in queues for n in (q.receive, q.send, q.handoff) if n >= 0]
+    dropped = int(state.rings.state[numbers, rings.DROPPED].sum())
+    offered = int(state.nics.streams[state.nics.streams[:, nic.TARGET] == owner, nic.OFFERED].sum())
+    up = 1.0 / plant.scenario.compression
+    packets, size, latency = (float(n) * up for n in state.nics.served[owner])
+    return WorkloadMetrics(
+        instructions=float(f[th.INSTRUCTIONS]) * up,
+        cycles=float(f[th.CYCLES]) * up,
+        busy_cycles=float(f[th.CYCLES] - f[th.IDLE_CYCLES]) * up,
+        references=float(served[cache.LLC :].sum()) * scale,
+        misses=float(served[cache.MEMORY :].sum()) * scale,
+        work=float(f[th.WORK]) * up,
+        packets=packets,
+        bytes=size,
+        dropped=dropped * up,
+        offered=offered * up,
+        latency_ns=latency,
+        latency_histogram=tuple(int(n) for n in state.nics.latency[owner]),
+        access_cycles=float(f[th.LATENCY_CYCLES]),
+        accesses=float(f[th.LATENCY_SAMPLES]),
+    )

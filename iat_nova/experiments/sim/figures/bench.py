@@ -9,6 +9,7 @@ from collections.abc import Mapping
 
 from iat_nova.experiments.sim import cache
 from iat_nova.experiments.sim.machine import LINE_BYTES
+from iat_nova.experiments.sim.memory import memory_lines, memory_writes
 from iat_nova.experiments.sim.run import WorkloadResult, workload_result
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.server import EmulatedServer
@@ -64,5 +65,5 @@ def steady(scenario: Scenario, seed: int, warm_s: float, run_s: float) -> Steady
 
 def _memory_lines(caches: cache.Caches) -> tuple[int, int]:
     """Return the numbers of sampled lines read from and written to memory so far."""
-    writes = cache.memory_writes(caches)
-    return cache.memory_lines(caches) - writes, writes
+    writes = memory_writes(caches)
+    return memory_lines(caches) - writes, writes

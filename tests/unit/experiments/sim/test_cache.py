@@ -9,6 +9,7 @@ from collections import Counter
 import numpy as np
 
 from iat_nova.experiments.sim import adaptive, cache, cachestate, machine
+from iat_nova.experiments.sim.memory import memory_lines
 from iat_nova.model import WayMask
 from tests.unit.experiments.sim.reference import ReferenceAdca, ReferenceCache
 
@@ -333,7 +334,7 @@ class TestRules(unittest.TestCase):
         c = small()
         for expected in (1, 1):
             cache.prefetch(c, 0, 5, 0)
-            self.assertEqual(expected, cache.memory_lines(c))
+            self.assertEqual(expected, memory_lines(c))
         self.assertEqual(0, c.served.sum())
 
     def test_conservation(self):

@@ -49,9 +49,9 @@ def streaming(cores, writes="0.1%", sampling=32):
     server = EmulatedServer(dataclasses.replace(scenario, workloads=workloads))
     wake, caches = threading.Event(), server.plant.state.caches
     server.wait(wake, 0.006)
-    before = cache.memory_lines(caches)
+    before = memory.memory_lines(caches)
     server.wait(wake, 0.004)
-    moved = (cache.memory_lines(caches) - before) * sampling * 64
+    moved = (memory.memory_lines(caches) - before) * sampling * 64
     return moved / 0.004 / 1e9, server.plant.state.memory.latency[cache.MEMORY] / 2.3
 
 

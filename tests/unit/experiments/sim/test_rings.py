@@ -4,6 +4,7 @@
 import unittest
 
 from iat_nova.experiments.sim import cache, nic, rings
+from iat_nova.experiments.sim.memory import memory_writes
 from tests.unit.experiments.sim import scenes
 
 PIPELINE = """\
@@ -46,10 +47,10 @@ class TestPipeline(unittest.TestCase):
             machine = self.machine(pool)
             caches = machine.plant.state.caches
             scenes.run(machine, 0.05)
-            before, received = cache.memory_writes(caches), caches.totals[0] + caches.totals[1]
+            before, received = memory_writes(caches), caches.totals[0] + caches.totals[1]
             scenes.run(machine, 0.02)
             received = caches.totals[0] + caches.totals[1] - received
-            to_memory[pool] = (cache.memory_writes(caches) - before) / received
+            to_memory[pool] = (memory_writes(caches) - before) / received
         self.assertLess(to_memory["stack"], 0.05)
         self.assertGreater(to_memory["ring"], 0.5)
 
