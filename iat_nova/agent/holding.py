@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from iat_nova.agent.journal import Journal
+from iat_nova.common.clock import Clock
 from iat_nova.model import DomainInventory, Hold, Layout
 from iat_nova.model.message import message
 from iat_nova.model.reasons import Code
@@ -13,14 +14,18 @@ from iat_nova.policy import holds
 
 
 class Holding:
-    """The requested holds, which override the policy's bounds. `asked` may raise `OSError`.
+    """The requested holds, which override the policy's bounds.
 
-    `known`: the holds of the last `apply`.
+    `asked` returns the holds at a time of the wall clock, and may raise `OSError`. `known`: the
+    holds of the last `apply`.
     """
 
-    def __init__(self, asked: Callable[[], tuple[Hold, ...]], journal: Journal) -> None:
+    def __init__(
+        self, asked: Callable[[float], tuple[Hold, ...]], journal: Journal, clock: Clock
+    ) -> None:
         self._asked = asked
         self._journal = journal
+        self._clock = clock
         self.known: tuple[Hold, ...] = ()
 
     @property
@@ -64,6 +69,6 @@ class Holding:
     def _now(self) -> tuple[Hold, ...]:
         """Return the requested holds; while unreadable, the previous holds."""
         try:
-            return self._asked()
+            return self._asked(self._clock.wall())
         except OSError:
             return self.known

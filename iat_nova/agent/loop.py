@@ -72,7 +72,7 @@ class Agent:
         )
         self.make_strategy, self.shadow = parts.make_strategy, parts.shadow
         self.paused, self.placement, self.drift = parts.paused, parts.placement, parts.drift
-        self.holding = Holding(parts.holds, self.journal)
+        self.holding = Holding(parts.holds, self.journal, parts.clock)
         self.interlock = Interlock(
             self.enforcer, self.journal, self.clock, parts.outside, observe=parts.observe
         )
@@ -149,7 +149,7 @@ class Agent:
         started = time.perf_counter()
         samples = self.poll()
         read_s = time.perf_counter() - started
-        pause = self.paused()
+        pause = self.paused(self.clock.wall())
         if self.interlock.check():
             self.inventory.changed.set()
         if self.holding.changed:

@@ -83,13 +83,15 @@ class Ownership:
 
         A check that fails makes the agent observe only.
         """
+        if self.snapshot is None:  # a machine in memory: no other program has a part of it
+            return Outside(changes=self.machine.inspect)
         return Outside(
             owners=self.owners,
             changes=self.machine.inspect,
             unrestored=self._unrestored,
             missing=self.machine.missing,
             cpus=self.machine.watch(),
-            guard=self._guard,
+            guard=self.snapshot.keep_lock,
         )
 
     def owners(self) -> tuple[Message, ...]:
@@ -98,11 +100,6 @@ class Ownership:
         if host is None or self.snapshot is None:
             return ()
         return probe.owners(host, ours=restoring.groups_of_libpqos(self.snapshot, host))
-
-    def _guard(self) -> None:
-        """Keep the lock of the host's one writer. Raises `HardwareError`."""
-        if self.snapshot is not None:
-            self.snapshot.keep_lock()
 
     def _unrestored(self) -> tuple[Message, ...]:
         """Return settings that no restore could reach yet, because their CPUs are offline."""

@@ -38,13 +38,13 @@ class Parts:
     """The parts of an `Agent`.
 
     `policies` keeps the policy in force. `make_strategy` makes the strategy from the policy's
-    parameters. `paused` returns an operator's pause, or None. `holds` returns the operators' holds.
-    `outside`: actions of other programs. `observe` forbids every write from the start. `placement`
-    returns the offer to Placement with the possible offer of the host, and a message on any
-    difference. `drift` returns differences between the files and the running policy and
-    configuration. `monitor` counts each tenant's part of the LLC; None: no monitoring. `succession`
-    hands over to the next agent; None: every end restores. `left`: the adopted state of the
-    previous agent.
+    parameters. `paused` returns an operator's pause at a time of the wall clock, or None. `holds`
+    returns the operators' holds at such a time. `outside`: actions of other programs. `observe`
+    forbids every write from the start. `placement` returns the offer to Placement with the possible
+    offer of the host, and a message on any difference. `drift` returns differences between the
+    files and the running policy and configuration. `monitor` counts each tenant's part of the LLC;
+    None: no monitoring. `succession` hands over to the next agent; None: every end restores.
+    `left`: the adopted state of the previous agent.
     """
 
     inventory: FactsSource
@@ -54,8 +54,8 @@ class Parts:
     enforcer: Enforcer
     journal: Journal
     clock: Clock
-    paused: Callable[[], Pause | None] = lambda: None
-    holds: Callable[[], tuple[Hold, ...]] = tuple
+    paused: Callable[[float], Pause | None] = lambda wall_s: None
+    holds: Callable[[float], tuple[Hold, ...]] = lambda wall_s: ()
     outside: Outside = ALONE
     observe: bool = False
     placement: Callable[[Policy, Facts], tuple[Placement | None, Message | None]] = (

@@ -135,7 +135,6 @@ def agent(
     if settings.shadow is not None or shadow_policy is not None:
         name = settings.shadow or settings.strategy
         shadow = ShadowStrategy(name, make_shadow, parameters, machine.clock.wall(), shadow_policy)
-    pause, holds = PauseFile(settings.state_dir), Holds(settings.state_dir)
     parts = Parts(
         inventory=source,
         policies=PolicyKeeper(first, read_policy, policy_file.again, journal, source.changed),
@@ -144,8 +143,8 @@ def agent(
         enforcer=enforcer(owned),
         journal=journal,
         clock=machine.clock,
-        paused=lambda: pause.current(machine.clock.wall()),
-        holds=lambda: holds.current(machine.clock.wall()),
+        paused=PauseFile(settings.state_dir).current,
+        holds=Holds(settings.state_dir).current,
         placement=ProviderFiles(settings).compare,
         drift=drift,
         observe=settings.mode == "observe",

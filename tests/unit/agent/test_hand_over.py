@@ -147,7 +147,7 @@ class HandOverCase(test_restore.MachineCase):
                 enforcer=wiring.enforcer(owned),
                 journal=journal,
                 clock=clock,
-                paused=lambda: self.pause,
+                paused=lambda wall_s: self.pause,
                 outside=owned.outside(),
                 succession=owned.succession,
                 left=left,

@@ -217,7 +217,7 @@ class AgentTest(unittest.TestCase):
             enforcer=Enforcer(self.allocator, self.ddio),
             journal=journal,
             clock=self.clock,
-            paused=lambda: self.pause,
+            paused=lambda wall_s: self.pause,
             **options,
         )
         self.agent = Agent(parts)
@@ -360,7 +360,7 @@ class AgentTest(unittest.TestCase):
             lambda: None,
             lambda: None,
             lambda: asked.append(hold),
-            holds=lambda: tuple(one for one in asked if self.clock.wall() < one.until_s),
+            holds=lambda wall_s: tuple(one for one in asked if wall_s < one.until_s),
         )
         self.assertEqual([(2, False)] * 3 + [(7, True)] * 1, self.held()[:4])
         self.assertEqual((2, False), self.held()[-1])
@@ -378,7 +378,7 @@ class AgentTest(unittest.TestCase):
     def test_a_hold_outlasts_the_agent(self) -> None:
         """One that is there at the start is in the first layout."""
         self.strategy = registry.make("iat", Parameters())
-        self.run_for(1.0, holds=lambda: (Hold("first", "db", 7, 1.8e9),))
+        self.run_for(1.0, holds=lambda wall_s: (Hold("first", "db", 7, 1.8e9),))
         self.assertEqual({(7, True)}, set(self.held()))
         self.assertEqual(("db",), tuple(one.name for one in self.status().status.holds))
 
@@ -392,7 +392,7 @@ class AgentTest(unittest.TestCase):
                 lambda: None,
                 lambda shown=shown: shown.extend(self.agent.journal.latest.problems),
                 asked.clear,
-                holds=lambda asked=asked: tuple(asked),
+                holds=lambda wall_s, asked=asked: tuple(asked),
             )
             self.assertEqual(1, len(shown), shown)
             self.assertEqual(code, shown[0].message.code)
