@@ -184,7 +184,10 @@ class Interlock:
         return event is not None
 
     def _wait_for(self, sources: tuple[Message, ...]) -> None:
-        """Observe until each source has answered once: the owners of CPUs are unknown before."""
+        """Only observe until each source of facts has answered once.
+
+        Before, the owners of CPUs are unknown.
+        """
         waits = message("sources-unanswered", sources=sources) if sources else None
         self._tell(Code.SOURCE_UNANSWERED, waits, message("sources-answered"))
 

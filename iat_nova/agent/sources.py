@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Open what the settings name to read a host: its machine, its inventory, its own facts."""
+"""Open a host's sources by the settings: machine, inventory, facts of the host."""
 
 from __future__ import annotations
 

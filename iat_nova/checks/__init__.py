@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an operator checks: what an agent would find on this host, and what the hardware does."""
+"""An operator's checks: an agent's findings on this host, and the behaviour of the hardware."""

@@ -80,7 +80,7 @@ class Follower:
         self._thread = threading.Thread(target=self._look_after, name="ovsdb", daemon=True)
 
     def start(self, on_hint: Callable[[], None]) -> None:
-        """Begin to follow. Other threads call `on_hint`.
+        """Start to follow the database. Another thread calls `on_hint` after each change.
 
         Returns at the end of the first attempt, successful or not, at the latest after `timeout_s`:
         if the server is there, the agent starts with a complete inventory.

@@ -33,7 +33,7 @@ class ExtraSpecsReader(Protocol):
     """A source of an instance's extra specs, for domains whose metadata has none."""
 
     def extra_specs_of(self, uuid: str) -> Mapping[str, str] | None:
-        """Return the extra specs, None when not known. Raises `SpoolError`."""
+        """Return a guest's extra specs, or None if unknown. Raises `SpoolError`."""
 
 
 class Spool:

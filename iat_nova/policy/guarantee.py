@@ -34,7 +34,7 @@ RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The ways of one cache domain, and the ways that each other use takes from them."""
+    """The ways of a cache domain, and the ways taken by each use other than guarantees."""
 
     domain: int
     ways: int

@@ -88,7 +88,7 @@ class Server(TcpWSGIServer):  # type: ignore[misc]  # waitress has no types
             self._close(channels[0], Closed.LIMIT, channels[-1].creation_time)
 
     def maintenance(self, now: float) -> None:
-        """Close connections that are past their deadline. waitress calls this each second."""
+        """Close connections past their deadline; called by waitress each second."""
         for channel in tuple(self.active_channels.values()):
             if now - channel.creation_time > DEADLINE_S:
                 self._close(channel, Closed.DEADLINE, now)

@@ -30,7 +30,7 @@ class Loop(enum.StrEnum):
 
     @property
     def ran(self) -> bool:
-        """Whether an agent ran."""
+        """Whether an agent was running at that time."""
         return self in (Loop.RUNNING, Loop.PAUSED)
 
 

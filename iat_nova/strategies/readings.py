@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What counters show of a tenant: whether it is awake, its speed, stalls, streams, other loads."""
+"""Readings of a tenant from counters: awake or idle, speed, stalls, streaming, changes of load."""
 
 from __future__ import annotations
 

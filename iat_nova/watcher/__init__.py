@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modules that Watcher loads; they import no other package of iat_nova."""
+"""The modules loaded by Watcher; no other package of iat_nova is imported."""

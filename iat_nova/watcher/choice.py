@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of migrations: the fewest that lift critical guests above a threshold. Pure.
+"""The choice of migrations: the fewest moves after which critical guests lose little. Pure.
 
-What a move brings is estimated by the rule that the agents use for losses: misses fall
-exponentially with the cache's size. A guest that leaves frees the share of the LLC that it fills,
-and the others divide it in proportion. At its destination it takes what a newcomer finds there.
-Where an agent confines newcomers, its critical guests lose less than this.
+The effect of a move is estimated by the agents' rule for losses: misses fall exponentially with the
+cache's size. A departing guest frees its share of the LLC, and the remaining guests divide this
+share in proportion. At the destination the guest takes the share that a newcomer finds there. If
+the agent there confines newcomers, its critical guests lose less than estimated.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ SLOWED = 0.5  # share of its speed that a guest loses while its memory is copied
 class Limits:
     """An audit's parameters.
 
-    `threshold`: the loss, a share of cycles, that critical guests may have. `most_moves`: of one
-    plan. `stay_s`: how long a guest is expected to stay where it is. `copied_mb_per_s`: speed of a
+    `threshold`: the maximum loss of a critical guest, a share of cycles. `most_moves`: of one plan.
+    `stay_s`: expected time of a guest on its host. `copied_mb_per_s`: speed of a
     live migration.
     """
 
@@ -48,8 +48,8 @@ class Relief:
 class Move:
     """A live migration with its reason: gain and cost in CPU seconds, and the relieved guests.
 
-    `passed`: with a critical guest, the name of the best-effort guest that would help most, and the
-    largest loss that would then be left.
+    `passed`: if a critical guest moves, the name of the best-effort guest whose move would help
+    most, and the largest loss after such a move.
     """
 
     guest: Guest
@@ -83,7 +83,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Taken:
-    """Resources of a destination that earlier moves of the plan use."""
+    """Resources of a destination in use by earlier moves of the plan."""
 
     free: Free
     kept: float = 1.0  # share of its part of the LLC that a resident keeps
@@ -91,7 +91,7 @@ class _Taken:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Step:
-    """A guest that may move, its destination, and the best-effort guest `passed` over for it."""
+    """A movable guest, its destination, and the best-effort guest `passed` over."""
 
     guest: Guest
     destination: Host
@@ -119,7 +119,7 @@ class _Worth:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Site:
-    """A cache domain that is relieved: its critical guests with a known loss."""
+    """A cache domain to relieve, with the critical guests of known loss."""
 
     host: Host
     number: int
@@ -130,11 +130,11 @@ class _Site:
         return self.host.domains[self.number]
 
     def short(self, limits: Limits) -> list[str]:
-        """Return the critical guests that lose a larger share of cycles than the threshold."""
+        """Return the critical guests whose loss exceeds the threshold."""
         return [one for one, (_, seen) in self.critical.items() if _over(seen.loss, limits)]
 
     def excess(self, limits: Limits) -> float:
-        """Return by how much the short guests exceed the threshold, together."""
+        """Return the sum of the short guests' losses above the threshold."""
         losses = (self.critical[one][1].loss or 0.0 for one in self.short(limits))
         return sum(loss - limits.threshold for loss in losses)
 
@@ -176,7 +176,7 @@ def _sites(host: Host) -> Iterator[_Site]:
 
 
 def _refused(site: _Site) -> str:
-    """Return why a domain with short guests is not relieved, or nothing."""
+    """Return the reason for not relieving a domain with short guests, or None."""
     if site.host.unusable is not None:
         return site.host.unusable.value
     if site.domain.exhausted is None:
@@ -185,7 +185,7 @@ def _refused(site: _Site) -> str:
 
 
 class _Search:
-    """Finds moves for one site; `taken`, `gone`: used resources, and guests that moved already."""
+    """Finds moves for one site; `taken`, `gone`: used resources, and guests already moved."""
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class _Search:
         self._taken, self._gone = taken, gone
 
     def relieve(self, site: _Site, most: int) -> tuple[tuple[Move, ...], str]:
-        """Return the moves that lift a short guest, or none and the reason.
+        """Return the moves to lift a short guest, or no moves and the reason.
 
         Each move is the best of the remaining moves.
         """
@@ -355,7 +355,7 @@ def _residents(host: Host) -> Iterator[tuple[Guest, Reading]]:
 
 
 def _finds(host: Host, *, critical: bool) -> float:
-    """Return the share of the LLC that a newcomer finds in the host's worst cache domain."""
+    """Return a newcomer's share of the LLC in the host's worst cache domain."""
     return min((one.finds.get(critical, 0.0) for one in host.domains.values()), default=0.0)
 
 
@@ -380,10 +380,10 @@ def _arrived(seen: Reading, finds: float) -> float:
 
 
 def _stalled(seen: Reading, share: float) -> float:
-    """Return the share of cycles that LLC misses stall with another share of the LLC.
+    """Return the share of cycles stalled by LLC misses with another share of the LLC.
 
-    Stalls fall exponentially with the share, as the agents have it, through what is known: those
-    now, and those left with the whole LLC. Without a known loss they fall with the square root.
+    Stalls fall exponentially with the share, through two known points: the stalls now, and the
+    stalls with the whole LLC. Without a known loss, stalls fall with the square root of the share.
     """
     if seen.stalled <= 0 or seen.fills <= 0 or seen.fills >= 1:
         return min(1.0, seen.stalled)

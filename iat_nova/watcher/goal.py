@@ -13,7 +13,7 @@ from watcher.decision_engine.solution import efficacy
 
 
 class ShortBefore(indicators.IndicatorSpecification):  # type: ignore[misc]
-    """The number of critical guests that lose more than the threshold."""
+    """The number of critical guests with a loss above the threshold."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -29,7 +29,7 @@ class ShortBefore(indicators.IndicatorSpecification):  # type: ignore[misc]
 
 
 class ShortAfter(ShortBefore):
-    """The same number after the plan, as estimated."""
+    """The estimated number of such guests after the plan."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,7 +38,7 @@ class ShortAfter(ShortBefore):
 
 
 class Unusable(ShortBefore):
-    """The number of hosts that the plan leaves out."""
+    """The number of hosts left out of the plan."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -47,14 +47,14 @@ class Unusable(ShortBefore):
 
 
 class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
-    """How many short guests a plan lifts."""
+    """The effect of a plan on short guests."""
 
     def get_indicators_specifications(self) -> list[indicators.IndicatorSpecification]:
-        """Return the indicators that the strategy sets."""
+        """Return the indicators set by the strategy."""
         return [ShortBefore(), ShortAfter(), Unusable()]
 
     def get_global_efficacy_indicator(self, indicators_map: Any = None) -> list[Any]:
-        """Return the share of short guests that the plan lifts, in percent."""
+        """Return the share of short guests lifted by the plan, in percent."""
         before = indicators_map.short_guests_before if indicators_map else 0
         lifted = before - indicators_map.short_guests_after if before else 0
         return [
@@ -68,7 +68,7 @@ class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
 
 
 class CachePressure(base.Goal):  # type: ignore[misc]
-    """Lift performance-critical guests that are short of cache on their host."""
+    """Lift performance-critical guests with too little cache on their host."""
 
     @classmethod
     def get_name(cls) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hosts and guests as the choice of migrations sees them: Nova's view and the agents' numbers."""
+"""Hosts and guests for the choice of migrations: Nova's view and the agents' readings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 
 class Fixed(enum.StrEnum):
-    """Why a guest cannot be moved."""
+    """The reason why a guest cannot be moved."""
 
     RESOURCES = "resources"  # has devices or resources that Watcher does not count
     EXCLUDED = "excluded"  # outside the audit's scope, or tagged optimize=false
@@ -30,8 +30,8 @@ class Unusable(enum.StrEnum):
 class Reading:
     """An agent's readings of a guest in one cache domain; shares of 1, over the audit's period.
 
-    `stalled`: cycles stalled by LLC misses. `loss`: cycles that other tenants cost the guest; None
-    if not known, or not for the whole period. `fills`: the share of the LLC that the guest fills.
+    `stalled`: cycles stalled by LLC misses. `loss`: cycles lost to other tenants; None if unknown
+    for any part of the period. `fills`: the guest's share of the LLC.
     """
 
     stalled: float
@@ -59,7 +59,7 @@ class Free:
         )
 
     def fits(self, guest: Guest) -> bool:
-        """Return whether there is enough for a guest; its kind of CPUs counts alone."""
+        """Return whether a guest fits: memory, disk, and CPUs of the guest's kind."""
         cpus = self.pcpus if guest.pinned else self.vcpus
         memory, disk = self.memory_mb >= guest.memory_mb, self.disk_gb >= guest.disk_gb
         return cpus >= guest.vcpus and memory and disk
@@ -67,7 +67,7 @@ class Free:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guest:
-    """A guest. `fixed`: why it cannot be moved, or None. `readings`: by cache domain."""
+    """A guest. `fixed`: the reason against any move, or None. `readings`: by cache domain."""
 
     uuid: str
     name: str
@@ -84,8 +84,8 @@ class Guest:
 class Domain:
     """A cache domain of a host.
 
-    `exhausted`: whether the agent has no layout left to try, None if it does not say. `finds`: the
-    share of the LLC that a newcomer would find, by whether it is critical.
+    `exhausted`: whether the agent has no layout left to try; None if unknown. `finds`: a newcomer's
+    share of the LLC, by whether the newcomer is critical.
     """
 
     exhausted: bool | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The agents' metrics in Prometheus, by host: one query a metric, for all hosts together."""
+"""The agents' metrics in Prometheus, by host: a query per metric, for all hosts together."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def oldest_s(period_s: float) -> float:
 def read(query: Query, host_label: str, period_s: int) -> dict[str, Seen]:
     """Return each agent's metrics, by host name (the value of the label).
 
-    Shares are means over the period. A loss is the likely one, or what the guest has shown itself
-    where that is not known: the least of the period, of guests that have been there for all of it.
-    Raises what `query` raises.
+    Shares are means over the period. A loss is the likely loss if known, otherwise the loss shown
+    by the guest: the minimum over the period, of guests present for the whole period. Raises the
+    errors of `query`.
     """
     reader = _Reader(query, host_label, period_s)
     found: dict[str, Seen] = {}

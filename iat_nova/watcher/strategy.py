@@ -166,7 +166,7 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
         self.solution.model = self.compute_model
 
     def _add(self, move: choice.Move) -> None:
-        """Add a migration. Its parameters are a closed list: the reason is an action of its own."""
+        """Add a migration, and an action with the reason: migrations have no such parameter."""
         LOG.info("%s", words.moved(move))
         self.solution.add_action(action_type="nop", input_parameters={"message": words.moved(move)})
         model = self.compute_model
@@ -271,10 +271,10 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
 def _within(
     patience_s: float, ask: Callable[[], dict[str, readings.Seen]]
 ) -> dict[str, readings.Seen]:
-    """Return what `ask` returns, or raise what `ask` raises; no answer in time is an error.
+    """Return the answer of `ask`, or raise its error; a late answer is an error.
 
-    Watcher's client of Prometheus has no timeout. A question without an answer keeps its thread
-    until the connection breaks, and the audit ends.
+    Watcher's client of Prometheus has no timeout. An unanswered query keeps its thread until the
+    connection breaks, while the audit ends.
     """
     answers: list[dict[str, readings.Seen]] = []
     errors: list[Exception] = []
@@ -301,7 +301,7 @@ def _within(
 
 
 def _of_node(seen: Mapping[str, readings.Seen], hostname: str) -> readings.Seen | None:
-    """Return the agent of a host; its label may be the host's name, or begin with it."""
+    """Return a host's agent: the agent's label is the host's name, or begins with the name."""
     if hostname in seen:
         return seen[hostname]
     short = [name for name in seen if name.partition(".")[0] == hostname]
@@ -341,7 +341,7 @@ def _pinned(specs: Mapping[str, str] | None) -> bool:
 
 
 def _fixed(instance: Any, specs: Mapping[str, str], optimized: bool, io: bool) -> Fixed | None:
-    """Return why a guest cannot be moved, or None."""
+    """Return the reason why a guest cannot be moved, or None."""
     if instance.watcher_exclude or not optimized:
         return Fixed.EXCLUDED
     if instance.locked or instance.state != element.InstanceState.ACTIVE.value:

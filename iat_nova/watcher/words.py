@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plug-in's sentences: why a guest moves, why a host stays as it is, why there is no plan."""
+"""The plug-in's sentences: reasons for a move, for leaving a host unchanged, for no plan."""
 
 from __future__ import annotations
 
@@ -40,6 +40,6 @@ def moved(move: Move) -> str:
 
 
 def left(one: Left) -> str:
-    """Return in words why a host stays as it is."""
+    """Return the reason, in words, for leaving a host unchanged."""
     names = ", ".join(one.short)
     return f"{one.host}, cache domain {one.domain}: {names} short, no migration: {LEFT[one.code]}"

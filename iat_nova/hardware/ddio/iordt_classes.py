@@ -129,7 +129,7 @@ class DeviceClass:
         return self.mask_of(found) or WayMask(0)
 
     def _switched_on(self, domain: CacheDomain, undo: list[Step]) -> dict[Channel, int]:
-        """Give devices their class in a domain, with the ways that they have; return all tags."""
+        """Put a domain's devices into their class with their present ways; return all tags."""
         if domain.id in self._on:
             return self._tags
         cpu = self._settings.cpu(domain.id)

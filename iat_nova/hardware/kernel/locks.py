@@ -35,7 +35,7 @@ class FileLock:
         self._fd = self._locked()
 
     def keep(self) -> None:
-        """Check that the locked file is still at its path; if not, create and lock it again."""
+        """Check that the locked file is still at its path; if not, create and lock a new file."""
         if not self._folder.holds(self._name, self._fd):
             fd = self._locked()
             os.close(self._fd)

@@ -36,7 +36,7 @@ class PhysicalMemory:
         self._path = path
 
     def load(self, address: int, width_bytes: int, count: int = 1) -> tuple[int, ...]:
-        """Return registers that lie side by side, one access each. Raises `HardwareError`."""
+        """Return adjacent registers, with an access for each. Raises `HardwareError`."""
         with self._mapped(address, width_bytes, count, writable=False) as registers:
             return tuple(registers)
 

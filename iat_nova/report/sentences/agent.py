@@ -140,7 +140,7 @@ SENTENCES: Mapping[str, str] = {
     "{error:also}",
     "config-unread": "the configuration is not what runs ({options:also}); restart iat-nova-agent",
     "option-differs": "{option} is {now}, {running} runs",
-    "placement-unreadable": "{error:also}: nova-compute may not start with this file",
+    "placement-unreadable": "{error:also}: nova-compute may fail to start with this file",
     "placement-differs": "{path} offers Placement {offered:also}; this host can offer {able:also} "
     "({reasons:also}): run iat-nova provider-config -o {path}, then restart nova-compute",
     "placement-withdraw": "{path} offers Placement {offered:also}; this host can offer {able:also} "

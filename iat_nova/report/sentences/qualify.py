@@ -9,8 +9,8 @@ _MEASURED: Mapping[str, str] = {
     "{few_missed_share:share} of accesses with {few} ways and in {many_missed_share:share} with "
     "{many}",
     "mask-changes-nothing": "{measured:also}: the mask changes nothing",
-    "mask-noise": "{measured:also}; but arrays of half their ways miss in up to "
-    "{missed_share:share}",
+    "mask-noise": "{measured:also}; but even arrays of half that size miss in up to "
+    "{missed_share:share} of accesses",
     "mask-no-array-between": "no array lies well between {few} and {many} ways",
     # DDIO's ways
     "ddio-misses-by-ways": "of lines that devices wrote {few_missed_share:share1} missed with "

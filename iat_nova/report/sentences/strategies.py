@@ -43,8 +43,8 @@ SENTENCES: Mapping[str, str] = {
     "undone-by-load": "{move:also} ({tenant:name} has another load)",
     "speeds": "speeds {gain:gain1} together",
     "speeds-most": "speeds {gain:gain1} together, {tenant:name} {change:gain1}",
-    "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} with what best-effort "
-    "ones lack",
+    "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} after the penalty for "
+    "best-effort guests",
     "tenants-changed": "tenants came or changed",
     "would-lose": "{tenant:name} lost {loss:share1} of its speed, more than {limit:share}",
     "gained-too-little": "{cause:also} in {samples} samples, kept above {limit:gain1}",

@@ -67,7 +67,7 @@ class _Outcome:
 
     @property
     def why(self) -> Iterator[Message]:
-        """Messages that explain the transition, the exception, or that nothing was done."""
+        """Messages on the transition, the exception, or the reason for doing nothing."""
         if self.transition is not None:
             yield message(fsm.NUMBERED[self.transition].meaning)
         if self.exception is not None:
