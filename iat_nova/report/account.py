@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -152,14 +151,14 @@ def why_not_more(account: Account) -> list[str]:
 def _why(account: Account, part: Part) -> Iterator[str]:
     tenant, mask, said = part.tenant, part.mask, account.view.now
     if not account.here or mask is None:
-        yield "it does not run here now" if not account.here else "no ways were decided for it yet"
+        yield "it does not run on this host" if not account.here else "it has no ways yet"
         return
     if account.subject.floats:
-        yield f"it floats over CPUs {format_cpus(tenant.cpus)} with the pool, whose ways these are"
+        yield f"it shares CPUs {format_cpus(tenant.cpus)}, and their ways, with the pool"
     if tenant.ways.held:
-        yield f"a person holds it at {figures.ways(tenant.ways.min)}"
+        yield f"an operator holds it at {figures.ways(tenant.ways.min)}"
     elif mask.count >= tenant.ways.max:
-        yield f"{tenant.ways.max} is the most it may have"
+        yield f"its maximum is {figures.ways(tenant.ways.max)}"
     if said is not None and said.status.reasons:
         yield f"the agent only observes: {words.observing(said.status)}"
     if view.pause(account.view) is not None:
@@ -176,9 +175,9 @@ def _why(account: Account, part: Part) -> Iterator[str]:
         yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
     yield from _demand(account, part)
     if tenant.priority is Priority.BE and tenant.kind is not TenantKind.STACK:
-        does = "is confined to few ways where others gain by it"
+        does = "is confined to few ways if other guests gain"
         if not _overlap(part):
-            does = "gives ways to those who are served first"
+            does = "gives ways to performance-critical guests"
         yield f"it is best effort: it {does}"
     yield from _room(part)
 
@@ -188,7 +187,7 @@ def _demand(account: Account, part: Part) -> Iterator[str]:
     assert part.seen.latest is not None
     rates = part.seen.latest.iteration.sample.tenants.get(part.tenant.id)
     if rates is None:
-        yield "its counters could not be read: nothing is known of its demand"
+        yield "its counters could not be read: its demand is unknown"
         return
     text = (
         f"{figures.rate(rates.misses_per_s)} LLC misses, {rates.miss_ratio:.1%} of its references"
@@ -223,9 +222,7 @@ def _room(part: Part) -> Iterator[str]:
         and (mask := layout.mask_of(one.id)) is not None
         and mask.count > one.ways.min
     ]
-    could = (
-        f"could give: {figures.names(spare)}" if spare else "no best-effort tenant has any to give"
-    )
+    could = f"could give: {figures.names(spare)}" if spare else "no best-effort tenant can give one"
     yield f"no way of cache domain {domain.id} is idle; {could}"
 
 
@@ -244,9 +241,8 @@ def _mates(part: Part) -> list[str]:
 
 
 def _overlap(part: Part) -> bool:
-    """Tell whether classes of service share ways: then no tenant gives ways to another."""
-    masks = [group.mask for group in part.seen.layout.groups] if part.seen.layout else []
-    return any(one.overlaps(other) for one, other in itertools.combinations(masks, 2))
+    """Return whether classes of service share ways: then no tenant gives ways to another."""
+    return part.seen.layout is not None and waymap.overlap(part.seen.layout)
 
 
 # ---------------------------------------------------------------- what would help
@@ -265,7 +261,7 @@ def _help(account: Account, part: Part) -> Iterator[str]:
     if subject.floats:
         assert subject.guest is not None
         name = subject.guest.flavor or "its flavor"
-        yield f"CPUs of its own, hence ways of its own: hw:cpu_policy=dedicated in flavor {name}"
+        yield f"dedicated CPUs, to have own ways: hw:cpu_policy=dedicated in flavor {name}"
         return
     alone = part.seen.inventory.names.get(tenant.id) == subject.name
     whom = shlex.quote(subject.name) if alone else subject.key
@@ -278,14 +274,14 @@ def _help(account: Account, part: Part) -> Iterator[str]:
     overlap = _overlap(part)
     wanted = mask.count + 1
     if guest and overlap and mask.count > tenant.ways.promised:
-        yield f"iat:llc_ways in {flavor}: so many ways that nobody else fills"
+        yield f"iat:llc_ways in {flavor}: this number of ways, which no other tenant fills"
     if domain.ways <= mask.count:
         return
     if mask.count >= tenant.ways.max:
         where = f"iat:llc_ways_max of {flavor}, or " if guest else ""
         yield f"a higher {where}ways.max of class {tenant.class_name or 'default'} in the policy"
     if guest and tenant.priority is Priority.BE:
-        then = "it is not confined with best-effort tenants" if overlap else "others give to it"
+        then = "it is not confined" if overlap else "best-effort guests give ways to it"
         yield f"iat:priority=PC in {flavor}: then {then}"
     if guest and wanted > tenant.ways.promised and not overlap:
         yield f"iat:llc_ways={wanted} in {flavor}: then it never has fewer"
@@ -293,11 +289,11 @@ def _help(account: Account, part: Part) -> Iterator[str]:
     why = holds.why_not(hold, subject.tenants)
     command = f"iat-nova hold {whom} --ways {wanted} --for 1h"
     if why is None:
-        yield f"{command}: to see what it brings"
+        yield f"{command}: to measure the effect"
     elif not overlap:
         yield f"no hold at {wanted}: {sentences.text(why)}"
     if len(part.seen.inventory.tenants) > min(domain.ways, domain.classes - 1):
-        yield "fewer guests on this host: there are more than ways, or classes of service"
+        yield "fewer guests on this host: it has more tenants than ways or classes of service"
 
 
 # ------------------------------------------------------------------ words and data
@@ -365,9 +361,9 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
         drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
         yield f"           {drawn}"
     if not part.turns:
-        yield "What happened to its ways: nothing that is recorded"
+        yield "Changes of its ways: none recorded"
         return
-    yield "What happened to its ways"
+    yield "Changes of its ways"
     for turn, others in part.turns:
         ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
         text = f"#{turn.iteration} {turn.kind}{ways}: {turn.reason}"

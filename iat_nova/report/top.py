@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The live screen, as lines: everything that `iat-nova top` draws, and nothing of the terminal."""
+"""The lines of `iat-nova top`; the terminal is in `cmd.full_screen`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _RESET = "\x1b[0m"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PastDecision:
-    """A decision of the trail: when, where the ways lay then, what it was."""
+    """A decision in the list of latest decisions: time, layout and text."""
 
     wall_s: float
     layout: Layout
@@ -49,7 +49,7 @@ class Trace:
         self._row = 0
 
     def look(self, reader: HistoryReader, now: DomainView) -> None:
-        """Take in what was recorded since the last look."""
+        """Add the iterations recorded since the last call."""
         newest = now.latest.row if now.latest else 0
         if newest < self._row:  # the history was begun anew
             for remembered in (self.hits, self.misses, self.decisions):
@@ -66,7 +66,7 @@ class Trace:
         self._row = newest
 
     def until(self, reader: HistoryReader, then: DomainView, wall_s: float) -> None:
-        """Take in what had been recorded by a moment, instead of what there is now."""
+        """Add the iterations recorded until a moment, instead of the latest."""
         begin_s = wall_s - TRACE
         for one in reader.between(begin_s, wall_s, self.domain):
             self.hits.append(one.iteration.sample.ddio_hits_per_s)
@@ -84,7 +84,7 @@ class Trace:
     def _tenants_then(
         self, iteration: Iteration, reader: HistoryReader, now: DomainInventory
     ) -> DomainInventory:
-        """Return the tenants of then where someone has left since, so that all are named."""
+        """Return the inventory of that time if a tenant has left since, so that all have names."""
         here = {tenant.id for tenant in now.tenants}
         if all(here.issuperset(group.tenants) for group in iteration.decision.layout.groups):
             return now
@@ -99,9 +99,9 @@ def frame(
     screen: Screen,
     page: Sequence[str] = (),
 ) -> list[str]:
-    """Return the lines of one screen, none wider than it and no more than it is high.
+    """Return the lines of one screen, within the screen's width and height.
 
-    `page`: what is shown instead of the tenants in `Mode.PAGE`.
+    `page`: lines shown instead of the tenants in `Mode.PAGE`.
     """
     lines = _header(seen, screen)
     if screen.mode is Mode.PAGE:
@@ -133,14 +133,14 @@ def help_page() -> list[str]:
 
 
 def listed(domain: DomainView, screen: Screen) -> list[Tenant]:
-    """Return the tenants that are listed, in their order."""
+    """Return the listed tenants in their order."""
     names, wanted = words.Names(domain.inventory), screen.pattern.casefold()
     tenants = _sorted(domain, screen.sort)
     return [one for one in tenants if wanted in names(one.id).casefold()]
 
 
 def _bottom(seen: HostView, screen: Screen) -> str:
-    """Return the last line: a question, a note, what is typed, else the keys."""
+    """Return the last line: a question, a note, the typed text, or the keys."""
     if screen.mode is Mode.CONFIRM:
         paused = view.pause(seen) is not None
         asked = "resume" if paused else "hold all masks as they are until `iat-nova resume`"
@@ -160,7 +160,7 @@ def _bottom(seen: HostView, screen: Screen) -> str:
 
 
 def sparkline(values: Sequence[float | None], width: int) -> str:
-    """Draw the last `width` values as bars against their maximum; a blank where none is known."""
+    """Draw the last `width` values as bars against their maximum; unknown values are blank."""
     shown = list(values)[-width:] if width > 0 else []
     highest = max((value for value in shown if value is not None), default=0.0)
     return "".join(_bar(value, highest) for value in shown)
@@ -217,7 +217,7 @@ def _domain_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[st
 
 
 def _port_lines(domain: DomainView, screen: Screen) -> list[str]:
-    """Name the ports with ways of their own, a line for each mask, and the counted ports."""
+    """Return the ports with ways of their own, a line per mask, and the counted ports."""
     groups = domain.layout.ports if domain.layout is not None else ()
     lines = []
     for group in groups:
@@ -230,7 +230,7 @@ def _port_lines(domain: DomainView, screen: Screen) -> list[str]:
 
 
 def _pmd_lines(seen: HostView, domain: DomainView, screen: Screen) -> list[str]:
-    """Tell what the switch's PMD threads on this domain did, as far as there is room."""
+    """Return the activity of PMD threads on this domain, within the available lines."""
     threads = words.pmd_threads(seen.switch, domain.inventory.domain.cpus)
     if not threads or screen.past_s is not None:  # it is of now
         return []
@@ -291,7 +291,7 @@ def _size(value: float | None, unit: str) -> str:
 
 
 def _columns(domain: DomainView, screen: Screen) -> list[str]:
-    """Return which figures there is room for; the mask's place is the first to go."""
+    """Return the columns that fit. The mask is the first column to be left out."""
     chosen = ["ipc", "references", "misses", "rate"]
     if screen.width >= WIDE and domain.monitored:
         chosen += ["held", "memory"]
@@ -315,7 +315,7 @@ def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
     if not tenants and screen.pattern:
         return [
             *lines,
-            _styled(f" nobody is called so: {escape.plain(screen.pattern)}", _DIM, screen),
+            _styled(f" no tenant matches: {escape.plain(screen.pattern)}", _DIM, screen),
         ]
     count = len(tenants) if len(tenants) < room else max(0, room - 2)
     ids = [tenant.id for tenant in tenants]
@@ -356,12 +356,12 @@ def _tenant_line(domain: DomainView, tenant: Tenant, masks: bool, columns: Seque
 
 
 def _asked(has: WayMask | None, decided: WayMask | None) -> str:
-    """Tell what was asked for where the machine has something else."""
+    """Return the decided mask, in brackets, if the machine has another mask."""
     return f" (asked for {decided})" if has and decided and has != decided else ""
 
 
 def _sorted(domain: DomainView, key: str) -> list[Tenant]:
-    """Return the tenants, the largest first, or as the inventory has them."""
+    """Return the tenants, largest first, or in the order of the inventory."""
     tenants = list(domain.inventory.tenants)
     if key == "name":
         return tenants
@@ -384,7 +384,7 @@ def _rates(domain: DomainView, tenant: Tenant) -> Rates | None:
 
 
 def _trail_lines(trace: Trace, screen: Screen, room: int) -> list[str]:
-    """The last decisions, the newest first: how the ways came to lie as they do, and why."""
+    """Return the latest decisions, newest first, with their layouts and reasons."""
     if room < 4 or not trace.decisions:
         return []
     lines = ["", _styled(" LAST DECISIONS", _BOLD, screen)]
@@ -397,7 +397,7 @@ def _trail_lines(trace: Trace, screen: Screen, room: int) -> list[str]:
 
 
 def _decision_lines(past: PastDecision, screen: Screen, most: int) -> list[str]:
-    """A decision's time and way map, its reason beside them or in at most `most` lines below."""
+    """Return a decision's time, way map and reason, the reason in at most `most` lines."""
     map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
     drawn = _map(past.layout, past.inventory, map_width, screen)
     taken = 10 + escape.width(_map(past.layout, past.inventory, map_width, plain))

@@ -102,7 +102,7 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
     ``########...  8 ways 0xff   db, web``; no line if each way has one set of tenants at most, and
     no port has ways of its own.
     """
-    if not layout.ports and not _overlap(layout):
+    if not layout.ports and not overlap(layout):
         return []
     ways, names = inventory.domain.ways, inventory.names
     same: dict[WayMask, list[str]] = {}
@@ -121,7 +121,8 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
     return lines
 
 
-def _overlap(layout: Layout) -> bool:
+def overlap(layout: Layout) -> bool:
+    """Return whether classes of service share ways."""
     filled = 0
     for group in layout.groups:
         if filled & group.mask:

@@ -138,8 +138,8 @@ class TestAccount(unittest.TestCase):
         held = WayRequest(3, 3, 3, held=True)
         for changes, status, why, remedy in (
             ({}, {}, "cache domain 0 has 3 ways idle", "llc_ways=4"),
-            ({"ways": WayRequest(1, 3, 3)}, {}, "3 is the most it may have", "iat:llc_ways_max"),
-            ({"ways": held}, {}, "a person holds it at 3 ways", "iat-nova release pc1"),
+            ({"ways": WayRequest(1, 3, 3)}, {}, "its maximum is 3 ways", "iat:llc_ways_max"),
+            ({"ways": held}, {}, "an operator holds it at 3 ways", "iat-nova release pc1"),
             ({"priority": Priority.BE}, {}, "it is best effort", "iat:priority=PC"),
             ({}, {"parameters": Parameters(floor_references_per_s=1e6)}, "too few to count", None),
             ({}, {"mode": "observe", "reasons": (stories.REASON,)}, "only observes: because", None),

@@ -478,7 +478,7 @@ class TestTop(StoryCase):
         shown = top.listed(self.crowded(), Screen(80, 24, pattern="E9"))
         self.assertEqual(10, len(shown))
         lines = top.frame(self.view(), self.crowded(), top.Trace(0), Screen(80, 24, pattern="zz"))
-        self.assertIn(" nobody is called so: zz", lines)
+        self.assertIn(" no tenant matches: zz", lines)
 
     def test_narrow(self):
         """At 60 columns misses and their rate are there; masks and references are not."""
