@@ -39,7 +39,7 @@ class DeviceClasses(GuestCase):
     def test_back_end(self):
         """The back end of DDIO's ways by a class of devices, and the snapshot."""
         self.needs("iordt")
-        self.guest("device_class", least=17, options=("--iordt",), sockets=2)
+        self.guest("device_class", least=18, options=("--iordt",), sockets=2)
 
 
 class NewKernel(GuestCase):

@@ -52,6 +52,7 @@ class PortMonitor:
         self._occupancy, self._traffic = occupancy, traffic
         self._groups: dict[Key, str] = {}  # paths
         self._before: dict[str, Any] | None = None  # settings as found, while ports are counted
+        self._left_on: frozenset[int] = frozenset()  # domains that went offline switched on
 
     def watch(self, domains: Iterable[CacheDomain]) -> None:
         """Count exactly the ports of these domains from now on.
@@ -73,10 +74,13 @@ class PortMonitor:
         if not wanted:
             return
         for domain_id in dict.fromkeys(domain for domain, _ in wanted):
-            if self._found.is_on(self._found.cpu(domain_id)):
+            ours = domain_id in self._left_on
+            if not ours and self._found.is_on(self._found.cpu(domain_id)):
                 state = message("iordt-rmids-on-already", domain=domain_id)
                 raise HardwareError(state, message("iordt-rmids-off-first"))
         before = self._found.save()
+        switches = before["switches"]
+        switches |= {str(one): 0 for one in self._left_on if str(one) in switches}
         with self._fs.locked(), undoing() as undo:
             groups = {}
             for number, key in enumerate(wanted):
@@ -124,12 +128,16 @@ class PortMonitor:
 
         Raises `HardwareError`.
         """
-        if self._before is not None:
-            groups = self._groups.values()
-            self.restore(self._before)
-            for group in groups:
-                if (self._fs.root / group).is_dir():
-                    self._fs.remove(group)
+        if self._before is None:
+            return
+        groups, reach = self._groups.values(), self.reachable(self._before)
+        if reach.now is not None:
+            self.restore(reach.now)
+        if reach.later is not None:
+            self._left_on |= {int(domain) for domain in reach.later["switches"]}
+        for group in groups:
+            if (self._fs.root / group).is_dir():
+                self._fs.remove(group)
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""

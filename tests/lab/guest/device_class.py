@@ -12,9 +12,10 @@ from iat_nova.hardware.ddio.iordt_classes import GROUP
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.backends import Preferences, choose
 from iat_nova.hardware.host.probe import Host, Level
-from iat_nova.model import PortGroup, WayMask, message
+from iat_nova.model import DomainInventory, PortGroup, WayMask, message
 from tests.lab.guest import guarded
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount
+from tests.lab.registers import RMID_UNIT
 from tests.unit.hardware import contract
 
 REGISTERS = Registers()
@@ -25,6 +26,11 @@ TAGS = (
     (0x20, 4, 0), (0x24, 4, 0), (0x1110, 2, ENABLE[0]), (0x1112, 2, ENABLE[0]),
     (0x2080, 4, ENABLE[1]), (0x3010, 2, 0),
 )  # fmt: skip
+# The same of the RMID registers: the last channel has none.
+RMIDS = (
+    (0x0, 4, 0), (0x4, 4, 0), (0x1100, 2, ENABLE[0]), (0x1102, 2, ENABLE[0]),
+    (0x2040, 4, ENABLE[1]),
+)  # fmt: skip
 STATE = guarded.state
 
 
@@ -33,10 +39,15 @@ def tags():
     return [REGISTERS.channel(offset, size) for offset, size, _ in TAGS]
 
 
+def rmids():
+    """Return the RMID registers, from outside the kernel."""
+    return [REGISTERS.channel(offset, size) for offset, size, _ in RMIDS]
+
+
 def state():
     """Return everything that must be as it was found."""
     switches = [REGISTERS.io_rdt(socket) for socket in SOCKETS]
-    return STATE() | {"tags": tags(), "switches": switches}
+    return STATE() | {"tags": tags(), "rmids": rmids(), "switches": switches}
 
 
 class Doctor(unittest.TestCase):
@@ -116,6 +127,44 @@ class Debug(Contract):
     """The same where the kernel shows the group's class."""
 
     options = ("debug",)
+
+
+class Counted(unittest.TestCase):
+    """Ports by RMIDs of monitoring groups without tasks: the kernel reads their counters."""
+
+    def test_ports(self):
+        """Each port has an RMID of its own, beside DDIO's class; all is as found at the end."""
+        mount("debug")
+        machine = choose(Host(), SystemClock(), Preferences(ddio="iordt", monitor=True))
+        saved = json.loads(json.dumps({name: one.save() for name, one in machine.parts.items()}))
+        found = state()
+        self.addCleanup(lambda: self.assertEqual(found, state()))
+        for name in reversed(machine.parts):
+            self.addCleanup(machine.parts[name].restore, saved[name])
+        domains = machine.locate(machine.allocator.domains())
+        ports = {(one.id, port.id) for one in domains for port in one.device_ports}
+        self.assertEqual(4, len(ports))
+        machine.ddio.write(domains[0].id, WayMask(0x7C0))
+        machine.monitor.watch({one.id: DomainInventory(one, ()) for one in domains})
+        self.assertIsNone(machine.monitor.full)
+        counted = machine.monitor.read().keys()
+        self.assertTrue(counted)
+        self.assertLessEqual(counted, ports)
+        fs = ResctrlFs()
+        numbers = {fs.hardware_monitor(fs.monitor(name)) for name in fs.monitors()}
+        self.assertEqual(len(counted), len(numbers))
+        values = [value & ~on for value, (_, _, on) in zip(rmids(), RMIDS, strict=True)]
+        self.assertEqual(numbers, {*values} - {0})
+        on = [socket in {domain for domain, _ in counted} for socket in SOCKETS]
+        self.assertEqual(on, [REGISTERS.io_rdt(socket)[1] for socket in SOCKETS])
+        for number in numbers:
+            for socket in SOCKETS:
+                REGISTERS.set_rmid(number, 48, 1000, socket=socket)
+        after = machine.monitor.read().values()
+        self.assertEqual({48 * RMID_UNIT}, {one.occupancy_bytes for one in after})
+        self.assertTrue(all(one.memory_bytes is not None for one in after))
+        machine.monitor.close()
+        self.assertEqual([0] * len(RMIDS), rmids())
 
 
 class Killed(guarded.Killed):

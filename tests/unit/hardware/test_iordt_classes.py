@@ -646,6 +646,38 @@ class Agent(test_restore.MachineCase):
             self.assertEqual(({}, before), (self.tree.monitors(), self.memory.values))
         self.assert_as_found()
 
+    def test_a_domain_off_line_while_ports_are_counted(self):
+        """The others' ports are counted on; its own again when a CPU of it is back."""
+        self.count_ports()
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
+            domains = owned.machine.allocator.domains()
+            first, second = (
+                DomainInventory(
+                    dataclasses.replace(domain, device_ports=(DevicePort(port, (port,)),)), ()
+                )
+                for domain, port in zip(domains, (NIC0, SHARED), strict=True)
+            )
+            monitor = owned.machine.monitor
+            monitor.watch({0: first, 1: second})
+            self.assertEqual({(0, NIC0), (1, SHARED)}, monitor.read().keys())
+            for cpu in (2, 3):
+                self.tree.unplug(cpu)
+                self.msr.off.add(cpu)
+            monitor.watch({0: first})
+            self.assertIsNone(monitor.full)
+            self.assertEqual({(0, NIC0)}, monitor.read().keys())
+            self.msr.off.clear()
+            for cpu in (2, 3):
+                self.tree.plug(cpu)
+            monitor.watch({0: first, 1: second})
+            self.assertIsNone(monitor.full)
+            self.assertEqual({(0, NIC0), (1, SHARED)}, monitor.read().keys())
+            monitor.close()
+            self.assertEqual([1, 1], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+
     def test_rmids_of_others_are_left_alone(self):
         """Where somebody else has switched RMIDs of devices on, no port is counted."""
         self.count_ports()
