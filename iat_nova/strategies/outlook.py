@@ -25,7 +25,7 @@ UNDECIDED = frozenset({Outlook.UNKNOWN, Outlook.NOT_WRITTEN})
 """With these codes nobody can say whether a layout would help."""
 
 MEANINGS: Mapping[Outlook, str] = {
-    Outlook.SEARCHING: "The strategy measures, tries a move, or waits after trials that failed.",
+    Outlook.SEARCHING: "The strategy measures, or tries a move.",
     Outlook.UNSETTLED: "Loads change too often for trials; moves may be left.",
     Outlook.NO_PROMISE: "Exhausted: no move promises more than chance under this load.",
     Outlook.ALL_FAILED: "Exhausted: the moves that promised something were tried and undone.",

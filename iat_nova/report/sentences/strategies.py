@@ -18,8 +18,6 @@ SENTENCES: Mapping[str, str] = {
     # moves of pollute-buffer
     "best-effort-topmost": "best-effort tenants into the topmost ways, critical ones without I/O "
     "out of them",
-    "best-effort-and-streams-topmost": "best-effort and streaming tenants into the topmost ways, "
-    "others out of them",
     "buffer-size": "a pollute buffer of {ways} ways",
     "confine": "into the pollute buffer",
     "confine-to-own": "to its own ways",
@@ -84,7 +82,6 @@ SENTENCES: Mapping[str, str] = {
     "no-move": "no move is possible",
     "nothing-measured": "nothing was measured",
     "nothing-to-try": "nothing more to try: {causes:also}",
-    "waits": "{failures} trials in a row failed: no trial for another {wait_s:.0f} s",
     "replaced": "another move was kept instead",
     "too-little": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1}",
     "too-little-again": "{move:also}: may gain {promise:gain1} at most, tried above {least:gain1} "

@@ -49,22 +49,15 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     critical, best_effort = view.ids - view.best_effort, view.best_effort
     free = critical - view.readers
     if _fits_on_ddio(view, plan) and best_effort and not (plan.clear and plan.on_ddio):
-        # Where devices write much, another way, so that a way remains without inbound lines.
-        least = BUFFER_WAYS + (view.inbound > view.parameters.threshold_miss_low_per_s)
         apart = dataclasses.replace(
             plan,
             confined=plan.confined | best_effort,
-            buffer=max(plan.buffer, least),
+            buffer=max(plan.buffer, BUFFER_WAYS),
             on_ddio=True,
             clear=True,
         )
         kept_out = view.fills(best_effort) + view.inbound_above(plan)
         yield _promise(view.relief(critical, kept_out), "layout", apart, "best-effort-topmost")
-        streams = _streams(view, plan)
-        if streams and free - streams:
-            apart = dataclasses.replace(apart, confined=apart.confined | streams)
-            expected = view.relief(critical, kept_out + view.fills(streams))
-            yield _promise(expected, "layout", apart, "best-effort-and-streams-topmost")
     if not plan.clear:
         clear = dataclasses.replace(plan, clear=True)
         yield _promise(view.relief(free, view.inbound_above(plan)), "layout", clear, "keep-clear")
@@ -88,13 +81,6 @@ def _fits_on_ddio(view: View, plan: Plan) -> bool:
     return plans.open_of_ddio(view.inventory.domain, plan.ddio).count >= least
 
 
-def _streams(view: View, plan: Plan) -> frozenset[str]:
-    """Return critical tenants without I/O that hardly reuse their cache lines."""
-    tenants = view.inventory.tenants
-    critical = (one for one in tenants if one.priority is not Priority.BE and not one.io)
-    return frozenset(one.id for one in critical if _may_be_confined(view, plan, one))
-
-
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that confine a tenant with many fills, or release a tenant with high stalls."""
     free = view.ids - plan.confined
@@ -102,7 +88,7 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
         one, alone, misses = tenant.id, frozenset((tenant.id,)), view.misses(tenant.id)
         if one in plan.confined:
             stake, lack = view.stakes.get(one, (0.0, 0.0))
-            if view.settled:  # otherwise a confinement may have just paid
+            if lack or tenant.priority is not Priority.BE:  # else its confinement has paid
                 expected = stake + lack - view.relief(free, misses)
                 yield _promise(expected, one, plan.without(alone), "release", tenant=one)
         elif _may_be_confined(view, plan, tenant):
@@ -127,10 +113,7 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
     shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
     within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)
     for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - view.settled):
-        if (
-            ways != plan.buffer
-            and max(BUFFER_WAYS, view.inventory.domain.min_ways) <= ways < shared - 1
-        ):
+        if ways != plan.buffer and max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
             rest = shared - plan.buffer, shared - ways
             expected = within * max(0.0, saved(plan.buffer, ways))
             expected += outside * max(0.0, saved(*rest))

@@ -33,8 +33,6 @@ def next_move(
     most = parameters.mask_changes_per_minute
     if often + 1 >= most:
         return None, (message("moved-often", times=often, most=most),)
-    if waiting := waits(state, now.at_s, parameters):
-        return None, (waiting,)
     reasons: list[Message] = []
     for promise, against in _judged(state, now, parameters, without):
         if against is None:
@@ -54,22 +52,6 @@ def failures(state: State, at_s: float, parameters: Parameters) -> list[Failure]
         for one in state.failures
         if one.until_s + (most_s if one.at_s >= since_s else 0.0) > at_s
     ]
-
-
-def waits(state: State, at_s: float, parameters: Parameters) -> Message | None:
-    """Return that the next trial waits after failures in a row, or None.
-
-    Each failure in a row doubles the wait. `at_s`: now, in seconds of the loop's clock.
-    """
-    row = 0
-    known = failures(state, at_s, parameters)
-    while row < len(known) and known[-1 - row].what is not None:
-        row += 1
-    if not row:
-        return None
-    wait_s = min(parameters.interval_s * 2.0**row, parameters.backoff_max_s)
-    left_s = known[-1].at_s + wait_s - at_s
-    return message("waits", failures=row, wait_s=round(left_s, 1)) if left_s > 0 else None
 
 
 def least(state: State, at_s: float, parameters: Parameters) -> float:

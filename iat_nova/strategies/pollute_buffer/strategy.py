@@ -88,9 +88,7 @@ class PolluteBuffer:
         """Return whether moves are left; `at_s`: now, in seconds of the loop's clock."""
         if state.calm_s and at_s < state.load_since_s + state.calm_s:
             return Outlook.UNSETTLED
-        if state.phase is not Phase.REST or search.waits(state, at_s, self.parameters):
-            return Outlook.SEARCHING
-        if search.least(state, at_s, self.parameters) > judge.PAYS:
+        if state.phase is not Phase.REST or search.least(state, at_s, self.parameters) > judge.PAYS:
             return Outlook.SEARCHING  # a promise may repay a trial later
         failed = any(one.what is not None for one in search.failures(state, at_s, self.parameters))
         return Outlook.ALL_FAILED if failed else Outlook.NO_PROMISE
@@ -296,13 +294,10 @@ class PolluteBuffer:
         why = (*calm, *watch.ddio(now, self.parameters))
         if seen.strange or seen.counted < judge.ENOUGH:
             return seen, (), why
-        if waiting := search.waits(seen, now.at_s, self.parameters):
-            return seen, (), (*why, waiting)
         found, causes = self._next(seen, now)
         if found is not None:
             return _on_trial(seen, (found, ()), ())
-        before_s = now.at_s - self.parameters.interval_s
-        if state.counted < judge.ENOUGH or search.waits(seen, before_s, self.parameters):
+        if state.counted < judge.ENOUGH:
             why = (*why, message("nothing-to-try", causes=causes))  # once
         return seen, (), why
 

@@ -256,8 +256,6 @@ class OutlookTest(unittest.TestCase):
         self.assertEqual(Outlook.NO_PROMISE, self.says(**rest))
         failed = (self.failure(150.0),)
         self.assertEqual(Outlook.ALL_FAILED, self.says(**rest, failures=failed))
-        row = tuple(self.failure(205.0) for _ in range(5))  # the next trial waits
-        self.assertEqual(Outlook.SEARCHING, self.says(**rest, failures=row))
         earlier = (self.failure(50.0),)  # under another load
         self.assertEqual(Outlook.NO_PROMISE, self.says(**rest, failures=earlier))
         replaced = (self.failure(150.0, what=False),)  # by a move that was kept

@@ -6,12 +6,11 @@ import random
 import unittest
 
 from iat_nova.experiments.plant.formula_host import FormulaHost
-from iat_nova.model import Decision, Message, Parameters, message
+from iat_nova.model import Decision, Message, Parameters
 from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer import moves
-from iat_nova.strategies.pollute_buffer.plan import Plan
-from iat_nova.strategies.pollute_buffer.state import Failure, Phase
+from iat_nova.strategies.pollute_buffer.state import Phase
 from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
 from tests import said
 from tests.unit.strategies.test_pollute_buffer import BE, FITS, PC, STREAM, Run, host
@@ -42,28 +41,6 @@ class EveryStrategyTest(unittest.TestCase):
                     self.assertTrue(decision.why, decision)
                     for why in decision.why:
                         self.assertNotRegex(text(why), "[a-z]=")
-
-
-class WaitTest(unittest.TestCase):
-    """Of pollute-buffer, after trials that failed."""
-
-    def test_a_wait_is_told_with_its_end(self) -> None:
-        """The number of failures and the seconds left, each second fewer; then what is left."""
-        here, run = host((PC, FITS), (PC, FITS), (BE, STREAM)), Run(0.005)
-        run.on(here, 60)
-        assert run.state is not None
-        row = tuple(
-            Failure(Plan(frozenset(one), 2, 2), message("release", tenant=one), 99.0, run.at_s + 99)
-            for one in "abc"
-        )
-        run.state = dataclasses.replace(run.state, failures=row)
-        run.decisions.clear()
-        run.on(here, 9)
-        waits = [[one for one in each.why if one.code == "waits"] for each in run.decisions]
-        self.assertEqual([True] * 7 + [False] * 2, [bool(one) for one in waits])
-        told = [(one.values["failures"], one.values["wait_s"]) for (one,) in waits[:7]]
-        self.assertEqual([(3, 7.0 - number) for number in range(7)], told)
-        self.assertTrue(run.decisions[7].steps or "nothing-to-try" in said_by(run.decisions[7]))
 
 
 class RestTest(unittest.TestCase):
