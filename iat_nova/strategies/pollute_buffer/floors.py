@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from iat_nova.model import Parameters, Priority, Tenant, TenantKind
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.state import State
-from iat_nova.strategies.readings import Look, Looks
+from iat_nova.strategies.readings import Looks
 
 
 def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> dict[str, float]:
@@ -27,47 +27,26 @@ def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> dict[
     return {
         one.id: numbers.best_effort_min * state.found[one.id].speed
         for one in tenants
-        if one.priority is Priority.BE
-        and one.id not in limited
-        and one.id in state.found
-        and not _other(one, state, state.looks)
+        if one.id not in limited and one.id in state.found and not _other(one, state, state.looks)
     }
-
-
-def critical(state: State, tenants: Iterable[Tenant]) -> dict[str, float]:
-    """Return the speeds of critical tenants before any move beside the same loads, where known."""
-    return {
-        one.id: state.found[one.id].speed
-        for one in tenants
-        if one.priority is not Priority.BE and one.id in state.found
-    }
-
-
-def beside_others(state: State) -> dict[str, Look]:
-    """Return the readings of `State.found` that last when other tenants or loads come.
-
-    How fast a critical tenant was beside former neighbours does not count beside others.
-    """
-    best_effort = {one.id for one in state.members if one.priority is Priority.BE}
-    return {one: look for one, look in state.found.items() if one in best_effort}
 
 
 def measured(state: State, tenants: Iterable[Tenant]) -> State:
-    """Return the state with the readings of tenants whose ways are as found.
+    """Return the state with the readings of best-effort tenants outside the buffer.
 
-    Beside confined tenants only a best-effort tenant that came, or has another load, is measured:
-    the speed of others is no longer that of a host without the agent.
+    Beside confined tenants only a tenant that came, or has another load, is measured: the speed of
+    others is no longer that of a host without the agent.
     """
-    plan = state.plan
-
-    def counts(tenant: Tenant) -> bool:
-        if tenant.kind is TenantKind.HOST or tenant.id in plan.confined:
-            return False
-        if tenant.priority is Priority.BE:
-            return not plan.confined or _other(tenant, state, state.looks)
-        return not plan.confined and not plan.clear
-
-    new = {one.id: state.looks[one.id] for one in tenants if one.id in state.looks and counts(one)}
+    confined = state.plan.confined
+    new = {
+        one.id: state.looks[one.id]
+        for one in tenants
+        if one.priority is Priority.BE
+        and one.kind is not TenantKind.HOST
+        and one.id in state.looks
+        and one.id not in confined
+        and (not confined or _other(one, state, state.looks))
+    }
     return dataclasses.replace(state, found={**state.found, **new})
 
 

@@ -134,9 +134,7 @@ class PolluteBuffer:
             plan=plan,
             load_since_s=state.load_since_s if failures else now.at_s - SHORT_S,
             failures=failures,
-            found={
-                one: look for one, look in floors.beside_others(state).items() if one in unchanged
-            },
+            found={one: look for one, look in state.found.items() if one in unchanged},
         )
         before = {member.id for member in state.members}
         steps = [
@@ -216,7 +214,6 @@ class PolluteBuffer:
             load_since_s=now.at_s,
             calm_s=float(calm_s),
             plan=plan,
-            found=floors.beside_others(state),
         )
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.WATCH if state.trial is None else Action.UNDO

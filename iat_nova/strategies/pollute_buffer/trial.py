@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Set
+from collections.abc import Set
 
 from iat_nova.model import DDIO, DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
@@ -46,7 +46,7 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     counted = state.trial_counted + 1
     looks = readings.mean(state.trial_looks, now.looks, counted)
     protected = plan.lenders | (switched if ports else frozenset())
-    if lost := _suffers(state, looks, _references(state, now, protected)):
+    if lost := _suffers(state, looks, protected):
         return Shown(looks, counted, other, False, lost)
     keep, why = _verdict(state, now, numbers, looks, counted)
     return Shown(looks, counted, other, keep, why)
@@ -93,23 +93,14 @@ def _verdict(
     )
 
 
-def _references(state: State, now: Now, protected: Set[str]) -> dict[str, float]:
-    """Return by tenant the speed of which a trial may cost no more than `SUFFERS`.
-
-    Of a critical tenant its speed as found, of another protected tenant its speed before the trial.
-    A move that gives ways back leads to the host as found, and may cost critical tenants speed.
-    """
-    found = {} if _releases(state) else floors.critical(state, now.inventory.tenants)
-    return {**found, **{one: state.looks[one].speed for one in protected if one in state.looks}}
-
-
-def _suffers(state: State, looks: Looks, references: Mapping[str, float]) -> Message | None:
-    """Return that a tenant loses too much for any gain of others, or None."""
+def _suffers(state: State, looks: Looks, protected: Set[str]) -> Message | None:
+    """Return that a protected tenant loses too much for any gain of others, or None."""
     limit = max(SUFFERS, state.deviation)
-    for tenant in sorted(references.keys() & state.looks.keys() & looks.keys()):
-        reference, after = references[tenant], looks[tenant].speed
-        if after < min(state.looks[tenant].speed, (1.0 - limit) * reference):
-            return message("would-lose", tenant=tenant, loss=1.0 - after / reference, limit=limit)
+    for tenant in sorted(protected):
+        before, after = state.looks.get(tenant), looks.get(tenant)
+        if before and after and after.speed < (1.0 - limit) * before.speed:
+            lost = 1.0 - after.speed / before.speed
+            return message("would-lose", tenant=tenant, loss=lost, limit=limit)
     return None
 
 

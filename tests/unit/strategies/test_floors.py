@@ -49,12 +49,11 @@ class KnownTest(unittest.TestCase):
     """The speed outside the buffer, and what of it is a minimum."""
 
     def test_measured_before_anything_is_tried(self) -> None:
-        """Most of that speed is a best-effort tenant's to keep."""
+        """Best-effort tenants alone; most of that speed is theirs to keep."""
         here, run = host((PC, FITS), (BE, STREAM), (BE, MODEST)), Run(0.0)
         run.on(here, 2)
         assert run.state is not None
-        self.assertEqual({"t0", "t1", "t2"}, run.state.found.keys())
-        self.assertEqual({"t0"}, floors.critical(run.state, here.tenants).keys())
+        self.assertEqual({"t1", "t2"}, run.state.found.keys())
         speed = run.state.found["t2"].speed
         self.assertEqual(
             readings.look(here.tenants, here.sample(None, 2.0, random.Random(1), 0.0))["t2"].speed,

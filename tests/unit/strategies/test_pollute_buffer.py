@@ -210,37 +210,6 @@ class TrialTest(unittest.TestCase):
         gain, _ = judge.gain(here.tenants, before, after)
         self.assertAlmostEqual(0.0, gain)
 
-    def test_no_critical_tenant_pays_for_the_gain_of_others(self) -> None:
-        """Each is compared with the host as found; otherwise only the gain counts."""
-        here, run = host((PC, FITS), (PC, FITS), (BE, STREAM)), Run(0.0)
-        run.on(here, 3)
-        assert run.state is not None and run.state.trial is not None
-        looks, found = run.state.looks, run.state.found
-        self.assertLessEqual({"t0", "t1"}, found.keys())
-        slower = {**found, "t1": dataclasses.replace(found["t1"], speed=0.9 * found["t1"].speed)}
-        unknown = {one: look for one, look in found.items() if one != "t1"}
-        anew = dataclasses.replace(run.state.trial, plan=plan.found(here.inventory.domain, 2))
-        apart = dataclasses.replace(run.state.plan, confined=frozenset(("t2",)))
-        for state, factor, lost in (
-            (run.state, 0.90, True),
-            (run.state, 0.97, False),
-            (dataclasses.replace(run.state, found=slower), 0.90, False),
-            (dataclasses.replace(run.state, found=unknown), 0.90, False),
-            (dataclasses.replace(run.state, plan=apart, trial=anew), 0.90, False),  # gives back
-        ):
-            after = {
-                one: dataclasses.replace(
-                    look, speed={"t0": 1.5, "t1": factor}.get(one, 1.0) * look.speed
-                )
-                for one, look in looks.items()
-            }
-            shown = trial.shown(
-                state, dataclasses.replace(long_after(here), looks=after), Parameters()
-            )
-            with self.subTest(factor=factor, lost=lost):
-                self.assertEqual(lost, shown.why.code == "would-lose")
-                self.assertEqual(not lost, shown.keep)
-
     def test_a_buffer_keeps_the_least_ways_of_the_hardware(self) -> None:
         """A way where the hardware takes masks of one way, otherwise as many as it takes."""
         for least, sizes in ((1, {4, 1}), (2, {4})):
