@@ -135,18 +135,26 @@ def other_load(
 ) -> str | None:
     """Return the first tenant with a changed load, `DDIO` if devices write more or less, or None.
 
-    `traffic`: the relative change of what devices write above which the load is another; None: no
-    change is. Traffic matters where a tenant with I/O is stalled.
+    `traffic`: see `other_traffic`; None: no change of traffic counts.
     """
     tenants = tuple(tenants)
-    if (tenant := next(other_loads(tenants, before, after), None)) or traffic is None:
+    if tenant := next(other_loads(tenants, before, after), None):
         return tenant
+    changed = traffic is not None and other_traffic(tenants, before, after, traffic)
+    return DDIO if changed else None
+
+
+def other_traffic(tenants: Iterable[Tenant], before: Looks, after: Looks, traffic: float) -> bool:
+    """Return whether what devices write changed by more than `traffic`, as a share of the larger.
+
+    Traffic matters where a tenant with I/O is stalled.
+    """
     looks = [one[t.id] for one in (before, after) for t in tenants if t.io and t.id in one]
     was, now = before.get(DDIO), after.get(DDIO)
     if was is None or now is None or all(one.stalled <= PAYS for one in looks):
-        return None
+        return False
     first, second = was.references_per_s, now.references_per_s
-    return DDIO if abs(second - first) > traffic * max(first, second) else None
+    return abs(second - first) > traffic * max(first, second)
 
 
 def unusual(least: float, deviation: float) -> float:

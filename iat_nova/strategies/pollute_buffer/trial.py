@@ -49,6 +49,9 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     if lost := _suffers(state, looks, protected):
         return Shown(looks, counted, other, False, lost)
     keep, why = _verdict(state, now, numbers, looks, counted)
+    # Other ways of DDIO change the traffic of a receiver at its limit, so only a loss is in doubt.
+    if keep is False and limit and judge.other_traffic(tenants, state.looks, now.looks, limit):
+        other = other or DDIO
     return Shown(looks, counted, other, keep, why)
 
 

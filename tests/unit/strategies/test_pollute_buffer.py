@@ -180,6 +180,38 @@ class TrialTest(unittest.TestCase):
                 self.assertFalse([one for one in run.state.failures if one.what])
                 self.assertEqual(run.at_s if ends else -4.0, run.state.load_since_s)
 
+    def test_a_burst_during_a_trial_of_ddios_ways_is_no_failure(self) -> None:
+        """More packets come and their reader slows down: that may be the burst. A gain counts."""
+        calm, run = host((PC, FITS), (BE, STREAM)), Run(0.0)
+        tenants = tuple(dataclasses.replace(t, io=t.id == "t0") for t in calm.tenants)
+        tenants = (dataclasses.replace(tenants[0], devices=("0000:3b:02.0",)), tenants[1])
+        loads = {f"t{n}": load for n, load in enumerate(calm.loads)}
+        busy = dataclasses.replace(CALM, lines_per_s=4e6)
+        inventory = dataclasses.replace(calm.inventory, tenants=tenants)
+        run.on(FormulaHost(inventory, loads, busy), 3)
+        assert run.state is not None
+        move = plan.Move(
+            "ddio", dataclasses.replace(run.state.plan, ddio=4), message("ddio-ways", ways=4)
+        )
+        state = dataclasses.replace(run.state, trial=move, trial_looks={}, trial_counted=0)
+        now = long_after(FormulaHost(inventory, loads, busy))
+        for speed, lines, keep, other in (
+            (0.5, 3.0, False, "ddio"),
+            (0.5, 1.0, False, None),
+            (2.0, 3.0, True, None),
+        ):
+            looks = {
+                **state.looks,
+                "t0": dataclasses.replace(state.looks["t0"], speed=speed * state.looks["t0"].speed),
+                "ddio": dataclasses.replace(
+                    state.looks["ddio"],
+                    references_per_s=lines * state.looks["ddio"].references_per_s,
+                ),
+            }
+            shown = trial.shown(state, dataclasses.replace(now, looks=looks), Parameters())
+            with self.subTest(speed=speed, lines=lines):
+                self.assertEqual((keep, other), (shown.keep, shown.other))
+
     def test_on_a_noisy_host_more_must_be_gained(self) -> None:
         """The usual deviation is kept when a tenant comes."""
         here, run = host((PC, FITS), (BE, STREAM)), Run(0.0)
