@@ -4,8 +4,10 @@
 import functools
 import importlib.util
 import pathlib
+import sys
 
 SOURCE = pathlib.Path(__file__).parents[2] / "doc" / "source"
+sys.path.append(str(SOURCE / "_ext"))  # extensions import each other, as in Sphinx
 
 
 @functools.cache

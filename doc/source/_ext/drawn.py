@@ -5,6 +5,7 @@ import json
 import pathlib
 import statistics
 
+import drawn_records
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -14,8 +15,6 @@ from iat_nova.experiments.sim import ranks
 
 RECORD = pathlib.Path(__file__).parents[1] / "drawn" / "bound.json"
 SHARES = (0.01, 0.05)
-WORTH = RECORD.with_name("worth.json")
-WORTH_SCENARIOS = RECORD.with_name("worth-scenarios.json")
 NOTICED = 0.01  # gain or loss of a host that counts
 PARTS = ("lowest", "middle", "highest")  # thirds of the hosts, by the estimate
 
@@ -34,6 +33,30 @@ def gains():
             before, best = found[row["scenario"]]
             found[row["scenario"]] = (before, max(best, pc))
     return {host: best / before - 1 for host, (before, best) in found.items()}
+
+
+class DrawnStrategies(Directive):
+    """How guests fare under each strategy on the drawn hosts, against no agent."""
+
+    def run(self):
+        header = (
+            "Strategy",
+            "Critical guests, mean",
+            "Hosts that gain / lose over 1 %",
+            f"Critical guests below {drawn_records.LEAST}",
+            "Slowest critical guest",
+            "Best effort, mean",
+            "Slowest best-effort guest",
+        )
+        rows = [
+            (f"``{strategy}``", *list(drawn_records.standing(strategy).values())[1:])
+            for strategy in dict.fromkeys(strategy for strategy, _ in drawn_records.shares())
+        ]
+        lines = [".. csv-table::", "   :header-rows: 1", ""]
+        lines += ["   " + ", ".join(f'"{cell}"' for cell in row) for row in (header, *rows)]
+        node = nodes.container()
+        nested_parse_with_titles(self.state, StringList([*lines, ""], source="drawn"), node)
+        return node.children
 
 
 class DrawnHosts(Directive):
@@ -65,20 +88,6 @@ class DrawnHosts(Directive):
         return node.children
 
 
-def estimates(record):
-    """Return (likely, came) by host, the lowest estimate first, of hosts with both."""
-    rows = json.loads(record.read_text(encoding="utf-8"))
-    pairs = [(row["likely"], row["came"]) for row in rows]
-    return sorted(pair for pair in pairs if None not in pair)
-
-
-def parts(pairs, count):
-    """Yield the first and the second values of each of `count` parts of sorted pairs."""
-    for number in range(count):
-        first, last = (len(pairs) * one // count for one in (number, number + 1))
-        yield zip(*pairs[first:last], strict=True)
-
-
 def percent(share):
     """Return a share as text, such as `1.2 %`."""
     return f"{100 * share:.1f} %"
@@ -88,7 +97,10 @@ class Worth(Directive):
     """How well the estimate of observe mode puts hosts in the order of what enforcing brought."""
 
     def run(self):
-        drawn, scenarios = estimates(WORTH), estimates(WORTH_SCENARIOS)
+        drawn, scenarios = (
+            drawn_records.estimates(drawn_records.WORTH),
+            drawn_records.estimates(drawn_records.WORTH_SCENARIOS),
+        )
         lines = [
             f"**On {len(drawn)} drawn hosts the rank correlation is "
             f"{ranks.correlation(drawn):.2f}, on the {len(scenarios)} scenarios "
@@ -104,7 +116,7 @@ class Worth(Directive):
             f"     - Gained over {NOTICED:.0%}".replace("%", " %"),
             f"     - Lost over {NOTICED:.0%}".replace("%", " %"),
         ]
-        for name, (likely, came) in zip(PARTS, parts(drawn, len(PARTS)), strict=True):
+        for name, (likely, came) in zip(PARTS, drawn_records.parts(drawn, len(PARTS)), strict=True):
             lines += [
                 f"   * - {name} third, up to {percent(max(likely))}",
                 f"     - {len(came)}",
@@ -122,4 +134,5 @@ def setup(app):
     """Add the directives."""
     app.add_directive("drawn-hosts", DrawnHosts)
     app.add_directive("estimate-of-gain", Worth)
+    app.add_directive("drawn-strategies", DrawnStrategies)
     return {"parallel_read_safe": True}

@@ -38,7 +38,7 @@ class Correlation(unittest.TestCase):
 class Page(unittest.TestCase):
     def test_what_the_page_shows(self):
         """As many hosts as the command on the page draws; parts that leave none out."""
-        drawn = pages.extension("drawn")
+        drawn = pages.extension("drawn_records")
         text = (pages.SOURCE / "operator/metrics.rst").read_text(encoding="utf-8")
         (count,) = re.findall(r"--random (\d+) --seed 503 ", text)
         self.assertEqual(int(count), len(json.loads(drawn.WORTH.read_text(encoding="utf-8"))))
