@@ -318,7 +318,10 @@ class Succession:
             raise HardwareError(
                 message("strategy-changed", before=left.strategy, now=self._strategy)
             )
-        kind = registry.state_type(self._strategy)
+        try:
+            kind = registry.state_type(self._strategy)
+        except registry.StrategyError as error:
+            raise HardwareError(as_message(error)) from error
         if kind is None:
             raise HardwareError(message("strategy-without-state", strategy=self._strategy))
         try:

@@ -349,12 +349,16 @@ def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
     check = message("check-policy", path=str(file)) if file else message("check-default-policy")
     try:
         loaded = policy_file.load(file, facts.host)
+        option = "strategy"
         strategies.make(settings.strategy, loaded.parameters)
+        if settings.shadow:
+            option = "shadow"
+            strategies.make(settings.shadow, loaded.parameters)
     except policy.PolicyError as error:
         state = message("several", causes=error.located)
         return [Finding("policy", Level.IMPOSSIBLE, state, check)]
     except strategies.StrategyError as error:
-        remedy = message("see-option", option="strategy")
+        remedy = message("see-option", option=option)
         return [Finding("strategy", Level.IMPOSSIBLE, as_message(error), remedy)]
     found = [Finding("policy", Level.OK, message("policy-usable", source=loaded.source))]
     classified = loaded.classify(facts, {})

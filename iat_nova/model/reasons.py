@@ -74,7 +74,8 @@ MEANINGS = {
     Code.OWNERS_UNKNOWN: "Whether another program allocates cache cannot be seen.",
     Code.COUNTERS_UNREADABLE: "The counters cannot be read: no iterations.",
     Code.NOT_ALL_COUNTED: "Some CPUs have no counters; their tenants have no rates.",
-    Code.NOT_MONITORED: "Occupancy and memory traffic of tenants are not known; all else is.",
+    Code.NOT_MONITORED: "Occupancy and memory traffic of some tenants or ports are not known; all "
+    "else is.",
     Code.LAYOUT_IMPOSSIBLE: "What is promised does not fit into the ways; keeping previous masks.",
     Code.STRATEGY_FAILED: "The strategy raised an error or decided what cannot be applied; "
     "keeping previous masks.",

@@ -44,8 +44,10 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[StretchRow]:
             steps = [count for _ in range(ddio.ROUNDS) for count in ways]
             return [_row(bench, bench.port_ways, domain, port, count, tell) for count in steps]
         finally:
-            bench.port_ways.place(domain.id, ())
-            bench.ddio.write(domain.id, found)
+            try:
+                bench.port_ways.place(domain.id, ())
+            finally:
+                bench.ddio.write(domain.id, found)
 
 
 def _place(bench: Bench) -> tuple[CacheDomain, str]:

@@ -177,7 +177,7 @@ class ChaMsr:
         return save_registers(self._msr, places, self._saved)
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
-        """Divide the registers: an offline socket keeps its registers, but out of reach."""
+        """Divide saved registers: some can be restored now, others wait for an offline socket."""
         return reachable_registers(
             saved,
             self._domains().get,

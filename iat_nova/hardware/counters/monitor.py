@@ -139,6 +139,14 @@ class Monitor:
             self.close()
             raise
 
+    def free(self) -> int:
+        """Return the number of RMIDs that no group has, without those that new classes will need.
+
+        Raises `HardwareError`.
+        """
+        offer = offered(self._fs)
+        return offer.rmids - self._fs.info().closids - len(self._present()) if offer else 0
+
     def _follow(self, wanted: Mapping[Key, frozenset[int]], offer: Monitoring) -> None:
         present = self._present()
         names = {path: path.rpartition("/")[2] for path in present}

@@ -54,10 +54,16 @@ class PortMonitor:
         self._before: dict[str, Any] | None = None  # settings as found, while ports are counted
         self._left_on: frozenset[int] = frozenset()  # domains that went offline switched on
 
-    def watch(self, domains: Iterable[CacheDomain]) -> None:
+    @property
+    def counts(self) -> bool:
+        """Whether any port is counted."""
+        return bool(self._groups)
+
+    def watch(self, domains: Iterable[CacheDomain], free: int) -> None:
         """Count exactly the ports of these domains from now on.
 
-        Raises `HardwareError` with all changes undone; then no port is counted.
+        `free`: the number of RMIDs for ports, beside those that ports have already. Raises
+        `HardwareError` with all changes undone; then no port is counted.
         """
         registers = self._registers()
         channels = registers.table.port_channels()
@@ -70,9 +76,12 @@ class PortMonitor:
         ]
         if set(wanted) == self._groups.keys():
             return
+        free += len(self._groups)
         self.close()
         if not wanted:
             return
+        if len(wanted) > free:
+            raise HardwareError(message("port-rmids-too-few", ports=len(wanted), free=max(0, free)))
         for domain_id in dict.fromkeys(domain for domain, _ in wanted):
             ours = domain_id in self._left_on
             if not ours and self._found.is_on(self._found.cpu(domain_id)):
@@ -131,10 +140,12 @@ class PortMonitor:
         if self._before is None:
             return
         groups, reach = self._groups.values(), self.reachable(self._before)
+        ours = {domain for domain, _ in self._groups}
         if reach.now is not None:
             self.restore(reach.now)
+            self._left_on -= {int(domain) for domain in reach.now["switches"]}
         if reach.later is not None:
-            self._left_on |= {int(domain) for domain in reach.later["switches"]}
+            self._left_on |= ours & {int(domain) for domain in reach.later["switches"]}
         for group in groups:
             if (self._fs.root / group).is_dir():
                 self._fs.remove(group)

@@ -78,7 +78,10 @@ class RootPorts:
             self._read(port)
 
     def off(self) -> None:
-        """Switch DDIO off on all ports, once until a restore. Raises `HardwareError`."""
+        """Switch DDIO off at the ports that stay off; a second call before a restore does nothing.
+
+        Raises `HardwareError`.
+        """
         if self._is_off:
             return
         for port in self._ports:

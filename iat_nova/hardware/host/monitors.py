@@ -27,12 +27,15 @@ class TenantsAndPorts:
     def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
         """Count these tenants, and the ports of their domains. Raises `HardwareError`.
 
-        After an error of ports, tenants are counted all the same.
+        After an error of ports, tenants are counted all the same, and tenants get RMIDs first.
         """
         self._tenants.watch(inventories)
+        if self._tenants.full is not None and self._ports.counts:
+            self._ports.close()
+            self._tenants.watch(inventories)
         self.full = self._tenants.full
         try:
-            self._ports.watch([one.domain for one in inventories.values()])
+            self._ports.watch([one.domain for one in inventories.values()], self._tenants.free())
         except HardwareError as error:
             self.full = self.full or message("ports-not-monitored", error=error.message)
 

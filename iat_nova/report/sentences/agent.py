@@ -65,7 +65,7 @@ SENTENCES: Mapping[str, str] = {
     "counters-readable": "the counters can be read again",
     "not-all-counted": "counters unavailable for some CPUs: {error:also}",
     "all-counted": "counters available again",
-    "not-monitored": "not all tenants are monitored: {error:also}",
+    "not-monitored": "not all tenants and ports are monitored: {error:also}",
     "monitored": "tenants are monitored again",
     "layout-impossible": "cache domain {domain}: {error:also}; keeping previous masks",
     "ddio-ways-too-many": "cache domain {domain}: DDIO cannot have {wanted} ways, because only "
@@ -108,7 +108,7 @@ SENTENCES: Mapping[str, str] = {
     "hold-by": "{terms:also} by {by}",
     "hold-because": "{terms:also}: {reason}",
     "hold-unreadable": "{error:also}",
-    "hold-refused": "{name} cannot be held at {ways} ways: {cause:also}",
+    "hold-refused": "the hold of {name} at {ways} ways is not in force: {cause:also}",
     "hold-asked-no-more": "{name} is not asked to be held any more",
     "hold-not-kept": "{name} does not have the ways at which it is held: {cause:also}",
     "hold-kept": "{name} has the held number of ways",

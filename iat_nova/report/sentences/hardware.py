@@ -132,7 +132,8 @@ _DDIO: Mapping[str, str] = {
     "iordt-channels-untagged": "I/O RDT channels {channels:list} have no class tags: their devices "
     "would fill the ways of class 0",
     "iordt-ways-unknown": "cache domain {domain}: the ways of devices are unknown",
-    "iordt-class-unknown": "{group}: the number of its class of service cannot be found",
+    "iordt-class-unknown": "{group}: not exactly one class register followed the test mask, so "
+    "the number of its class is unknown",
     "iordt-on-already": "cache domain {domain}: another program, or the firmware, has switched "
     "classes of devices on (register 0xc83)",
     "iordt-switch-differs": "register 0xc83 was set to {value:#x} and reads {now:#x}",
@@ -235,7 +236,8 @@ _CHANGES: Mapping[str, str] = {
     "iordt-rmids-on-already": "cache domain {domain}: another program, or the firmware, has "
     "switched RMIDs of devices on (register 0xc83)",
     "iordt-rmid-unknown": "the RMID of a monitoring group of a port is not known",
-    "ports-not-monitored": "ports of devices are not: {error:also}",
+    "port-rmids-too-few": "{ports} ports need an RMID each, and {free} are free",
+    "ports-not-monitored": "ports of devices: {error:also}",
     "iordt-port-absent": "the table IRDT has no port {port} any more",
     "iordt-tags-changed": "I/O RDT channels {channels:list}: the class tags were changed",
     "iordt-switch-changed": "cache domain {domain}: classes of devices were switched off",

@@ -149,8 +149,8 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
 
 def _ddio_move(promise: float, plan: Plan, ways: int) -> Promise:
     """Return a change of DDIO's ways; a buffer on these ways keeps its own share."""
-    buffer = plan.buffer + (ways - plan.ddio if plan.on_ddio else 0)
-    changed = dataclasses.replace(plan, ddio=ways, buffer=max(BUFFER_WAYS, buffer))
+    buffer = max(BUFFER_WAYS, plan.buffer + ways - plan.ddio) if plan.on_ddio else plan.buffer
+    changed = dataclasses.replace(plan, ddio=ways, buffer=buffer)
     if not ways:
         return _promise(promise, "ddio", changed, "ddio-any-way")
     return _promise(promise, "ddio", changed, "ddio-ways", ways=ways)

@@ -91,7 +91,7 @@ def shared(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
 def aside(domain: CacheDomain, own: Sequence[Own], ddio: int) -> WayMask:
     """Return the ways of ports aside: the topmost shared ways below DDIO's; empty without room.
 
-    A buffer of at least two ways below DDIO's has these ways, too, and the ways lie between those
+    A buffer below DDIO's ways has these ways, too, and the ways lie between those
     that critical tenants keep clear of and all others.
     """
     everything, least = shared(domain, own, ddio), max(1, domain.min_ways)

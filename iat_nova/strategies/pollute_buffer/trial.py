@@ -49,8 +49,11 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     if lost := _suffers(state, looks, protected):
         return Shown(looks, counted, other, False, lost)
     keep, why = _verdict(state, now, numbers, looks, counted)
-    # Other ways of DDIO change the traffic of a receiver at its limit, so only a loss is in doubt.
-    if keep is False and limit and judge.other_traffic(tenants, state.looks, now.looks, limit):
+    # Other ways of DDIO change the traffic of a receiver at its limit: with less traffic a loss may
+    # be of the move, with more traffic it is of the burst.
+    more = _lines_per_s(now.looks) > _lines_per_s(state.looks)
+    changed = limit is not None and judge.other_traffic(tenants, state.looks, now.looks, limit)
+    if keep is False and more and changed:
         other = other or DDIO
     return Shown(looks, counted, other, keep, why)
 
@@ -60,8 +63,13 @@ def _busy(state: State, now: Now, numbers: Parameters) -> bool:
 
     Fewer lines than make DDIO busy vary by themselves, and stall nobody for long.
     """
-    written = (one[DDIO].references_per_s for one in (state.looks, now.looks) if DDIO in one)
-    return max(written, default=0.0) > numbers.threshold_miss_low_per_s
+    written_per_s = max(_lines_per_s(state.looks), _lines_per_s(now.looks))
+    return written_per_s > numbers.threshold_miss_low_per_s
+
+
+def _lines_per_s(looks: Looks) -> float:
+    """Return the lines that devices write per second; 0 if not counted."""
+    return looks[DDIO].references_per_s if DDIO in looks else 0.0
 
 
 def _verdict(

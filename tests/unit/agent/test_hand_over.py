@@ -646,6 +646,13 @@ class Ends(HandOverCase):
         changed = message("strategy-changed", before="iat", now="pollute-buffer")
         self.assert_begun_anew(sentence(changed))
 
+    def test_a_strategy_that_is_no_longer_installed(self):
+        """Everything is restored before the agent says what to install."""
+        self.hand_over()
+        gone = registry.StrategyError("strategy 'iat' comes with another package")
+        with mock.patch.object(registry, "state_type", side_effect=gone):
+            self.assert_begun_anew("comes with another package")
+
     def test_a_snapshot_that_is_gone(self):
         """Its copy is handed over: it is written again, and adopted."""
         path = self.settings().snapshot_path

@@ -300,6 +300,8 @@ class Around(DoctorCase):
         self.check_refused("policy", "impossible", "policy.yaml", remedy)
         self.configure(strategy="magic")
         self.check_refused("strategy", "impossible", "magic", "strategy")
+        self.configure(shadow="magic")
+        self.check_refused("strategy", "impossible", "magic", "shadow")
 
     def test_modes(self):
         """What the configuration keeps from being driven is noted; the host itself is well."""

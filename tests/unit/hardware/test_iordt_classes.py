@@ -19,6 +19,7 @@ from iat_nova.hardware.kernel.shape import check
 from iat_nova.model import DevicePort, DomainInventory, PortGroup, WayMask, message
 from tests.proofs import proves
 from tests.said import codes
+from tests.unit import build
 from tests.unit.hardware import contract, irdt_tables, trees
 from tests.unit.hardware.enforcement import test_restore
 from tests.unit.hardware.registers import FakeMemory, FakeMsr
@@ -677,6 +678,47 @@ class Agent(test_restore.MachineCase):
             self.assertEqual({(0, NIC0), (1, SHARED)}, monitor.read().keys())
             monitor.close()
             self.assertEqual([1, 1], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+
+    def test_tenants_get_rmids_before_ports(self):
+        """Each class of service may need an RMID; ports give way as soon as tenants lack one."""
+        self.count_ports()
+        owned = self.owned()
+        classes = self.tree.closids
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
+            monitor = self.watch(owned)
+            self.assertEqual(3, len(monitor.read()))
+            (domain, *_) = owned.machine.allocator.domains()
+            ports = tuple(DevicePort(one, (one,)) for one in (NIC0, DISK, SHARED))
+            domain = dataclasses.replace(domain, device_ports=ports)
+            tenants = (build.tenant("t0", 0), build.tenant("t1", 1))
+            self.tree._put("info/L3_MON/num_rmids", classes + 4)
+            for _ in range(3):
+                monitor.watch({0: DomainInventory(domain, tenants)})
+                self.assertEqual({"t0", "t1"}, {one for _, one in monitor.read()})
+                self.assertIn("port-rmids-too-few", codes(monitor.full))
+            monitor.close()
+
+    def test_rmids_of_an_offline_domain_that_others_count(self):
+        """A switch that was never ours is as found when its domain is back."""
+        self.count_ports()
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.msr.set(2, SWITCH, 2)
+            monitor = self.watch(owned, (NIC0,))
+            for cpu in (2, 3):
+                self.tree.unplug(cpu)
+                self.msr.off.add(cpu)
+            self.watch(owned, (DISK,))
+            self.msr.off.clear()
+            for cpu in (2, 3):
+                self.tree.plug(cpu)
+            self.watch(owned, (NIC0,))
+            monitor.close()
+            self.assertEqual(2, self.msr.get(2, SWITCH))
+            self.msr.set(2, SWITCH, 0)
 
     def test_rmids_of_others_are_left_alone(self):
         """Where somebody else has switched RMIDs of devices on, no port is counted."""

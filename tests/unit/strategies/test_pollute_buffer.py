@@ -198,6 +198,7 @@ class TrialTest(unittest.TestCase):
         for speed, lines, keep, other in (
             (0.5, 3.0, False, "ddio"),
             (0.5, 1.0, False, None),
+            (0.5, 0.5, False, None),  # the move may have cost the traffic
             (2.0, 3.0, True, None),
         ):
             looks = {
