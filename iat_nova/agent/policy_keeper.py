@@ -24,8 +24,10 @@ Render = Callable[[Policy, HostFacts], Policy]
 
 
 class PolicyKeeper:
-    """The policy in force. `read` reads the file; `render` renders the last text; None: never.
+    """The policy in force.
 
+    `read` reads the file, on request. `render` renders the last text again when the host's facts
+    change; None: the text is never rendered again.
     Both may raise `PolicyError`. `changed` is set when a result or a request waits. `refused`: the
     policy that was read last is invalid and not in force.
     """

@@ -46,7 +46,10 @@ def hand_over_files(settings: Settings) -> HandOverFiles:
 def snapshot(
     settings: Settings, host: probe.Host, parts: Mapping[str, Restorable] | None = None
 ) -> Snapshot:
-    """Return a snapshot that saves `parts`, and restores all parts that an agent saved here."""
+    """Return a snapshot that saves `parts`, by default none.
+
+    It also restores parts that an earlier agent saved with other interfaces.
+    """
     account = functools.partial(account_of, settings.snapshot_path)
     return Snapshot(
         parts or {},

@@ -33,5 +33,5 @@ class SystemClock:
         return time.time()
 
     def wait(self, wake: threading.Event, seconds: float) -> bool:
-        """Sleep, interruptibly."""
+        """Wait until `wake` is set, at most `seconds`; return whether it is set."""
         return wake.wait(seconds)

@@ -42,7 +42,7 @@ class SpoolDriver(notifier.Driver):  # type: ignore[misc]
         self._trouble = False
 
     def notify(self, ctxt: Any, msg: Any, priority: str, retry: int | None) -> None:
-        """Process one notification; never raises."""
+        """Store the extra specs of a notification about an instance of this host; never raises."""
         item = news(msg)
         if item is None:
             return

@@ -81,7 +81,7 @@ class Policy:
 
 
 def default(host: HostFacts) -> Policy:
-    """Return the default policy, for one host."""
+    """Return the default policy, rendered with the facts of a host."""
     return parse(default_text(), host, DEFAULT_NAME)
 
 

@@ -319,7 +319,7 @@ def _of_ports(seen: Observed, field: str) -> Iterator[Sample]:
 
 
 def shadow_moved(seen: Observed) -> Iterator[Sample]:
-    """Yield how many masks the shadow strategy would have moved; no sample without a shadow."""
+    """Yield, by cache domain, the total of masks that the shadow strategy would have moved."""
     shadow = seen.status.shadow if seen.status is not None else None
     for number, domain in sorted(shadow.domains.items()) if shadow is not None else ():
         yield (str(number),), domain.moved

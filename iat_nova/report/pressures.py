@@ -18,7 +18,10 @@ PLACES = {Priority.PC: "critical", Priority.BE: "best effort"}
 
 
 def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, CycleLoss]:
-    """Return what each tenant loses to others, by tenant id; unknown tenants are left out."""
+    """Return the share of its cycles that each tenant loses to others, by tenant id.
+
+    Tenants that are idle or not measured are left out.
+    """
     masks = _masks(inventory, iteration)
     return pressure.losses(inventory, iteration.sample, masks, iteration.shown)
 

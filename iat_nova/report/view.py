@@ -184,7 +184,10 @@ def gather(
 
 
 def then(reader: HistoryReader, seen: HostView, wall_s: float) -> HostView:
-    """Return the view at an earlier time, as far as the history has it."""
+    """Return the view as of `wall_s`: the present domains with the iteration and decision of then.
+
+    A domain without a recorded inventory keeps its present one.
+    """
     domains = []
     for domain in seen.domains:
         number = domain.inventory.domain.id

@@ -44,9 +44,9 @@ class DrawnStrategies(Directive):
             "Critical guests, mean",
             "Hosts that gain / lose over 1 %",
             f"Critical guests below {drawn_records.LEAST}",
-            "Slowest critical guest",
+            "Critical guest that loses most",
             "Best effort, mean",
-            "Slowest best-effort guest",
+            "Best-effort guest that loses most",
         )
         rows = [
             (f"``{strategy}``", *list(drawn_records.standing(strategy).values())[1:])

@@ -106,12 +106,12 @@ def table():
         return without[name], found[name]
 
     rows = (
-        (f"On {found['hosts']} random hosts", "no agent", "iat-nova"),
-        ("critical guests, performance", *both("critical")),
-        ("hosts where their mean gains / loses over 1 %", "", found["better-worse"]),
-        ("the slowest critical guest", *both("critical-least")),
-        ("best-effort guests, work", *both("best-effort")),
-        ("the slowest best-effort guest", *both("best-effort-least")),
+        ("On the emulated server", "no agent", "iat-nova"),
+        (f"critical guests of {found['hosts']} random hosts, performance", *both("critical")),
+        ("hosts whose critical guests gain / lose over 1 %", "", found["better-worse"]),
+        ("the critical guest that loses most", *both("critical-least")),
+        ("best-effort guests there, work", *both("best-effort")),
+        ("the best-effort guest that loses most", *both("best-effort-least")),
         (
             f"critical guests in {values['scenarios']} contended scenarios",
             f"{1:.3f}",

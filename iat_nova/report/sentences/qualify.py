@@ -89,7 +89,7 @@ _UNAVAILABLE: Mapping[str, str] = {
     "ddio-not-movable": "DDIO's ways cannot be moved: {cause:also}",
     "ddio-not-counted": "this CPU or kernel does not count hits and misses of devices; a test of "
     "DDIO needs them",
-    "ddio-has-no-ways": "devices have no ways of their own here",
+    "ddio-has-no-ways": "no mask for DDIO is set or known here: devices may fill any way",
     "ddio-little-written": "devices write {lines_per_s:rate} cache lines: a result needs at least "
     "{least_per_s:rate}",
     "ports-not-placed": "single ports get no ways here",

@@ -50,14 +50,14 @@ SENTENCES: Mapping[str, str] = {
     "above {kept_above:gain1}, undone at once without a gain",
     # at rest in pollute-buffer
     "another-load": "{tenant:name}: another load",
-    "fell-asleep": "{tenant:name} fell asleep: its load changed by {change:share}",
+    "fell-asleep": "{tenant:name} fell asleep: it is idle now",
     "measuring-anew": "{cause:also}: measuring anew",
     "misses-changed": "{tenant:name}: LLC misses {before:rate} -> {after:rate} ({change:share})",
     "no-trials": "{cause:also} after {lasted_s:.0f} s: no trials before one lasts {calm_s:.0f} s",
     "references-changed": "{tenant:name}: LLC references {before:rate} -> {after:rate} "
     "({change:share})",
     "speed-changed": "{tenant:name}: speed {before:.2f} -> {after:.2f} ({change:share})",
-    "woke-up": "{tenant:name} woke up: its load changed by {change:share}",
+    "woke-up": "{tenant:name} woke up: it was idle before",
     # why pollute-buffer leaves the ways as they are
     "changed-once": "{largest:also}, above {limit:share} in one sample: a second such sample "
     "begins a search",
@@ -77,7 +77,8 @@ SENTENCES: Mapping[str, str] = {
     "{wait_s:.0f} s",
     "failed-in-search": "{move:also}: undone under this load ({cause:also})",
     "guarantees-in-the-way": "{move:also}: leaves too few guaranteed ways",
-    "moved-often": "masks moved {times} times in the last minute, {most} are allowed",
+    "moved-often": "masks moved {times} times in the last minute: no trial from one below the "
+    "limit of {most}",
     "no-gain": "no gain",
     "no-move": "no move is possible",
     "nothing-measured": "nothing was measured",
@@ -107,7 +108,7 @@ SENTENCES: Mapping[str, str] = {
     "ddio-hits-moved": "DDIO hits {before:rate} -> {after:rate} ({change:share1})",
     "ddio-misses-moved": "DDIO misses {before:rate} -> {after:rate} ({change:share1})",
     "ipc-changed": "{tenant:name}: IPC {before:.2f} -> {after:.2f} ({change:share1})",
-    "masks-held": "masks moved often: held for another {delay_s:.0f} s",
+    "masks-held": "masks moved too often: no change for another {delay_s:.0f} s",
     "no-change": "no change counts: the largest is {largest:also}; changes up to {limit:share1} or "
     "{floor_per_s:rate} do not count",
     "no-transition": "still {state}: {figures:also}",
@@ -165,7 +166,8 @@ SENTENCES: Mapping[str, str] = {
     "last-way-did-not-help": "the last way did not help ({figures:also}): no more of them for "
     "{delay_s:.0f} s",
     "last-way-helped": "the last way helped ({figures:also})",
-    "masks-moved-often": "masks moved {times} times in the last minute: held for {delay_s:.0f} s",
+    "masks-moved-often": "masks moved {times} times in the last minute: no change for "
+    "{delay_s:.0f} s",
     "maximum-is-now": "its maximum is {ways:ways} now",
     "miss-rate": "miss rate {change:change}",
     "miss-rate-rose": "{cause:also}, its miss rate {points:+.1f} points",

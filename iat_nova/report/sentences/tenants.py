@@ -151,9 +151,9 @@ SENTENCES: Mapping[str, str] = {
     "({resource}) and does not set {spec}: make them equal",
     "flavor-disagrees": "flavor {flavor} asks Placement for {resources} ways ({resource}) and sets "
     "{ways} as {spec}: make them equal",
-    "flavor-asks-agent-only": "flavor {flavor} sets {ways} as {spec} and asks Placement for none: "
-    "add {resource}={ways} once the hosts have their provider.yaml, or Nova may promise more ways "
-    "than there are",
+    "flavor-asks-agent-only": "flavor {flavor} guarantees {ways} ways ({spec}) that Placement does "
+    "not count, so Nova may promise more ways than a host has: add {resource}={ways} once hosts "
+    "have their provider.yaml",
     "over-committed": "over-committed: {facts:also}",
     "ways-promisable": "cache domain {domain}: {ways} ways{less:parts} leave {left}",
     "less-reserved": " - {count} reserved",

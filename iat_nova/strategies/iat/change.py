@@ -154,7 +154,8 @@ def exception(moves: Moves, tenants: Iterable[str], overlapping: Collection[str]
 class IoMoves:
     """Inputs of the state machine: DDIO, and the LLC references of the stack and the I/O tenants.
 
-    Rates are in events per second. Fractions are relative to the reference, 0 without a reference.
+    Rates are in events per second. Fractions are relative changes since the reference sample:
+    infinite from zero, 0 without such a sample.
     """
 
     misses_per_s: float

@@ -143,9 +143,9 @@ class WarningsTest(unittest.TestCase):
         """A guarantee of which Placement knows nothing can be given too often: the cure is told."""
         (text,) = self.warnings(facts(promised("a", 3)))
         self.assertEqual(
-            "flavor f.a sets 3 as iat:llc_ways and asks Placement for none: add "
-            "resources:CUSTOM_IAT_LLC_WAY=3 once the hosts have their provider.yaml, or Nova may "
-            "promise more ways than there are",
+            "flavor f.a guarantees 3 ways (iat:llc_ways) that Placement does not count, so Nova "
+            "may promise more ways than a host has: add resources:CUSTOM_IAT_LLC_WAY=3 once hosts "
+            "have their provider.yaml",
             text,
         )
 
