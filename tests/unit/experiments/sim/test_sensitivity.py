@@ -63,7 +63,7 @@ class ConstantsTest(unittest.TestCase):
             for factor in constants.FACTORS:
                 with self.subTest(name, factor=factor):
                     moved = [constants.moved(one, name, factor) for one in scenarios]
-                    self.assertFalse(scenarios == moved)
+                    self.assertNotEqual(scenarios, moved)
                     masks = [[one.masks for one in several] for several in (scenarios, moved)]
                     self.assertEqual(*masks)
 
