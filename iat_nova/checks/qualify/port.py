@@ -54,10 +54,10 @@ def _place(bench: Bench) -> tuple[CacheDomain, str]:
     """Return the cache domain and the port of the disk that the test reads."""
     behind = set(bench.inbound.devices)
     for domain in bench.domains:
-        if not domain.ddio_counters:
-            continue
         for port in domain.device_ports:
             if not behind.isdisjoint(port.devices):
+                if not domain.ddio_counters:
+                    raise Unavailable(message("ddio-not-counted"))
                 return domain, port.id
     raise Unavailable(message("port-of-disk-unknown"), message("name-nvme-behind-port"))
 

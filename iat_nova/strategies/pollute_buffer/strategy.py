@@ -202,7 +202,7 @@ class PolluteBuffer:
         often = lasted_s < max(short_s, 2 * state.calm_s)
         calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
         plan = self._called_in(state, now)
-        plan = plan.without(plan.confined & (changed | _other_traffic(state, now)))
+        plan = plan.without(plan.confined & (changed | _receivers_with_other_traffic(state, now)))
         plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
         what = message("measuring-anew", cause=why)
         if often:
@@ -284,7 +284,7 @@ class PolluteBuffer:
             return self._another_load(state, now, cause)
         if cause:
             plan = self._called_in(seen, now)
-            plan = self._with_classes(plan.without(_other_traffic(state, now)), now)
+            plan = self._with_classes(plan.without(_receivers_with_other_traffic(state, now)), now)
             step = Step(Action.WATCH, "layout", message("measuring-anew", cause=cause))
             fresh = _afresh(dataclasses.replace(seen, plan=plan))
             return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
@@ -306,7 +306,7 @@ class PolluteBuffer:
         return state.plan
 
 
-def _other_traffic(state: State, now: Now) -> frozenset[str]:
+def _receivers_with_other_traffic(state: State, now: Now) -> frozenset[str]:
     """Return the critical tenants with I/O in the buffer whose references have changed.
 
     A receiver without packets looks like a stream, and may have been confined for that.

@@ -40,22 +40,35 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
     ports = plan.dca_off != state.plan.dca_off  # whose writes bypass the LLC
-    counts = not ports and _busy(state, now, numbers)
-    limit = judge.unusual(OTHER_LOAD, state.deviation) if counts else None
-    other = judge.other_load(alike, state.looks, now.looks, limit)
+    other = judge.other_load(alike, state.looks, now.looks)
     counted = state.trial_counted + 1
     looks = readings.mean(state.trial_looks, now.looks, counted)
     protected = plan.lenders | (switched if ports else frozenset())
-    if lost := _suffers(state, looks, protected):
-        return Shown(looks, counted, other, False, lost)
     keep, why = _verdict(state, now, numbers, looks, counted)
-    # Other ways of DDIO change the traffic of a receiver at its limit: with less traffic a loss may
-    # be of the move, with more traffic it is of the burst.
-    more = _lines_per_s(now.looks) > _lines_per_s(state.looks)
-    changed = limit is not None and judge.other_traffic(tenants, state.looks, now.looks, limit)
-    if keep is False and more and changed:
-        other = other or DDIO
+    if lost := _suffers(state, looks, protected):
+        keep, why = False, lost
+    if not ports and other is None and _doubtful(state, now, numbers, keep, bool(switched)):
+        other = DDIO
     return Shown(looks, counted, other, keep, why)
+
+
+def _doubtful(
+    state: State, now: Now, numbers: Parameters, keep: bool | None, switched: bool
+) -> bool:
+    """Return whether other traffic may be the cause of what a trial shows.
+
+    A loss with less traffic may be of the move, and so may a gain with more traffic if devices
+    write to other ways (`switched`): a receiver at its limit takes as many packets as it can.
+    """
+    limit, tenants = judge.unusual(OTHER_LOAD, state.deviation), now.inventory.tenants
+    if not _busy(state, now, numbers):
+        return False
+    if not judge.other_traffic(tenants, state.looks, now.looks, limit):
+        return False
+    rose = _lines_per_s(now.looks) > _lines_per_s(state.looks)
+    if keep is False:
+        return rose
+    return not switched or (keep is True and not rose)
 
 
 def _busy(state: State, now: Now, numbers: Parameters) -> bool:

@@ -180,7 +180,7 @@ class TrialTest(unittest.TestCase):
                 self.assertFalse([one for one in run.state.failures if one.what])
                 self.assertEqual(run.at_s if ends else -4.0, run.state.load_since_s)
 
-    def test_a_burst_during_a_trial_of_ddios_ways_is_no_failure(self) -> None:
+    def test_a_verdict_that_the_traffic_explains_as_well_is_none(self) -> None:
         """More packets come and their reader slows down: that may be the burst. A gain counts."""
         calm, run = host((PC, FITS), (BE, STREAM)), Run(0.0)
         tenants = tuple(dataclasses.replace(t, io=t.id == "t0") for t in calm.tenants)
@@ -193,13 +193,18 @@ class TrialTest(unittest.TestCase):
         move = plan.Move(
             "ddio", dataclasses.replace(run.state.plan, ddio=4), message("ddio-ways", ways=4)
         )
-        state = dataclasses.replace(run.state, trial=move, trial_looks={}, trial_counted=0)
+        apart = dataclasses.replace(run.state, trial_looks={}, trial_counted=0)
+        state = dataclasses.replace(apart, trial=move)
         now = long_after(FormulaHost(inventory, loads, busy))
-        for speed, lines, keep, other in (
-            (0.5, 3.0, False, "ddio"),
-            (0.5, 1.0, False, None),
-            (0.5, 0.5, False, None),  # the move may have cost the traffic
-            (2.0, 3.0, True, None),
+        for begun, speed, lines, keep, other in (
+            (state, 0.5, 3.0, False, "ddio"),
+            (state, 0.5, 1.0, False, None),
+            (state, 0.5, 0.5, False, None),  # the move may have cost the traffic
+            (state, 2.0, 3.0, True, None),
+            (state, 2.0, 0.5, True, "ddio"),  # the end of a burst
+            (apart, 0.5, 3.0, False, "ddio"),
+            (apart, 0.5, 0.5, False, None),
+            (apart, 2.0, 3.0, True, "ddio"),  # other ways of tenants bring no traffic
         ):
             looks = {
                 **state.looks,
@@ -209,8 +214,8 @@ class TrialTest(unittest.TestCase):
                     references_per_s=lines * state.looks["ddio"].references_per_s,
                 ),
             }
-            shown = trial.shown(state, dataclasses.replace(now, looks=looks), Parameters())
-            with self.subTest(speed=speed, lines=lines):
+            shown = trial.shown(begun, dataclasses.replace(now, looks=looks), Parameters())
+            with self.subTest(trial=begun.trial.subject, speed=speed, lines=lines):
                 self.assertEqual((keep, other), (shown.keep, shown.other))
 
     def test_on_a_noisy_host_more_must_be_gained(self) -> None:
