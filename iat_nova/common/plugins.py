@@ -27,7 +27,7 @@ ESTIMATORS = "iat_nova.estimators"
 
 _CONTROLLER = "iat_nova.strategies.iat.controller"
 LABORATORY = "iat_nova.experiments"
-"""What a compute host may do without."""
+"""The package of the emulated server and of strategies for comparisons; optional on a host."""
 
 SHIPPED_STRATEGIES: Mapping[str, str] = {
     "unmanaged": f"{LABORATORY}.strategies.unmanaged:Unmanaged",
@@ -44,7 +44,7 @@ The first and the last are for comparisons and come with the emulated server.
 """
 
 DEFAULT_STRATEGY = "pollute-buffer"
-"""The only one under which no shipped scenario is worse than a host without the agent."""
+"""Critical guests gain most by this strategy on drawn hosts: doc/source/drawn.rst."""
 
 
 class PluginError(Exception):

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prospect of enforcing, from counters alone: what critical guests could gain by masks.
 
-The rule: masks and DDIO's ways keep out of a guest's way what best-effort tenants and devices fill.
-The guest and all other critical tenants then have the whole LLC for their own fills, and misses
-fall with the square root of the size (A. Hartstein et al., "Cache miss behavior: is it sqrt(2)?",
-Computing Frontiers 2006). A guest behind a virtual switch waits for the switch as well: whichever
-of the two is stalled more counts.
+The rule: without the fills of best-effort tenants and devices, critical tenants have the whole LLC
+for their own fills. Misses then fall with the square root of the size (A. Hartstein et al., "Cache
+miss behavior: is it sqrt(2)?", Computing Frontiers 2006). A guest behind a virtual switch waits for
+the switch as well: whichever of the two is stalled more counts.
 
-Of the gain by the rule `CAME` came in the mean: layouts are found by trials, loads change before a
-layout has paid, many misses overlap, and some working sets fit no cache.
+On drawn hosts the mean gain that came was `CAME` times the gain by the rule: layouts are found by
+trials, loads change before a layout has paid, many misses overlap, and some working sets fit no
+cache.
 
 Two numbers for each guest, as relative speedups:
 

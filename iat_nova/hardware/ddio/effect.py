@@ -225,7 +225,7 @@ def _compete(loads: Sequence[_Load]) -> bool:
 
 
 def _competes(less: _Load, more: _Load) -> bool:
-    """Tell whether lines that hit under one load miss under the other."""
+    """Return whether the second load has fewer hits and more misses: it competes for the ways."""
     return (
         more.hits_per_s <= (1 - COMPETING) * less.hits_per_s
         and more.misses_per_s >= (1 + COMPETING) * less.misses_per_s

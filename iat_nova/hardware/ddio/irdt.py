@@ -293,7 +293,7 @@ def _link(data: bytes, at: int, unit: int) -> Link:
 
 
 def _check_registers(links: list[Link]) -> None:
-    """Refuse registers that overlap: a write of one would change the other."""
+    """Refuse overlapping registers: a write to a register would change another register."""
     blocks = sorted(
         (start, start + link.channels * link.register_bytes)
         for link in links

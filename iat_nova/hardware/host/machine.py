@@ -77,5 +77,5 @@ class Machine:
         return FIXED if self.host is None else CpuWatch(self.host.topology)
 
     def unseen(self, domains: tuple[CacheDomain, ...]) -> int:
-        """Return the number of cache domains beyond these, whose CPUs are offline."""
+        """Return the number of offline cache domains, which are not among `domains`."""
         return 0 if self.host is None else self.host.sockets.unseen(domains)
