@@ -49,31 +49,40 @@ class QuickstartTest(unittest.TestCase):
 
     def test_a_signal_ends_all_that_was_started(self):
         """SIGTERM leaves no agent, no ovsdb-server, no libvirtd and no simulation."""
-        with subprocess.Popen(
+        process = subprocess.Popen(
             [sys.executable, "-m", "tools.demo"],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONFAULTHANDLER": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             text=True,
-        ) as process:
-            self.assertTrue(any(map(_AT_WORK.match, process.stdout)))
-            started = {pid: command(pid) for pid in processes_below(process.pid)}
-            for name in ("iat-nova-agent", "ovsdb-server", "libvirtd", "simulate run"):
-                self.assertIn(name, " ".join(filter(None, started.values())))
-            process.send_signal(signal.SIGTERM)
-            process.communicate()
-        self.addCleanup(self.kill, started)
+            start_new_session=True,
+        )
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(self.kill, process)
+        self.assertTrue(any(map(_AT_WORK.match, process.stdout)))
+        started = {pid: command(pid) for pid in processes_below(process.pid)}
+        for name in ("iat-nova-agent", "ovsdb-server", "libvirtd", "simulate run"):
+            self.assertIn(name, " ".join(filter(None, started.values())))
+        process.send_signal(signal.SIGTERM)
+        process.communicate()
         self.assertEqual(128 + signal.SIGTERM, process.returncode)
         self.assertEqual(
             [], [line for pid, line in started.items() if line and command(pid) == line]
         )
 
-    def kill(self, started):
-        """End what a quick start without this left."""
-        for pid, line in started.items():
-            if line and command(pid) == line:
-                os.kill(pid, signal.SIGKILL)
+    def kill(self, process):
+        """End the processes that a quick start has left; one that hangs says where it stands."""
+        if process.poll() is None:
+            for pid in (process.pid, *processes_below(process.pid)):
+                print(pid, command(pid), file=sys.__stderr__)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGABRT)  # Python writes the stacks of all threads
+            process.wait()
+            for log in pathlib.Path(self.folder).glob("quickstart-run/*.log"):
+                print(log.read_text(), file=sys.__stderr__)
+        with contextlib.suppress(ProcessLookupError):  # nothing is left in its group
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 class MinuteTest(unittest.TestCase):

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+from tests import time_limit
+
+time_limit.install()
