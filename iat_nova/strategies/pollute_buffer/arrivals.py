@@ -49,16 +49,10 @@ def has(plan: Plan, tenant: str) -> Message:
 def still_failed(state: State, members: tuple[Member, ...]) -> tuple[Failure, ...]:
     """Return the failures that would fail again.
 
-    There are none after a critical tenant or the stack arrived.
+    There are none after a critical tenant, or the stack, arrived or changed.
     """
-    if _somebody_came(state, members):
+    new = set(members) - set(state.members)
+    if any(member.priority is not Priority.BE for member in new):
         return ()
     here = {member.id for member in members}
     return tuple(one for one in state.failures if one.plan.confined <= here)
-
-
-def _somebody_came(state: State, members: tuple[Member, ...]) -> bool:
-    """Return whether a critical tenant, or the stack, is new or changed."""
-    known = {member.id: member for member in state.members}
-    new = (member for member in members if known.get(member.id) != member)
-    return any(member.priority is not Priority.BE for member in new)

@@ -22,8 +22,7 @@ def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> dict[
 
     A tenant with limited memory bandwidth, or with another load than outside the buffer, has none.
     """
-    plan = state.trial.plan if state.trial is not None else state.plan
-    limited = {one.tenant for one in (*state.plan.limits, *plan.limits)}
+    limited = {one.tenant for one in (*state.plan.limits, *state.in_force.limits)}
     return {
         one.id: numbers.best_effort_min * state.found[one.id].speed
         for one in tenants

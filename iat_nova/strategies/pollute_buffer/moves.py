@@ -6,19 +6,10 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Set
 
-from iat_nova.model import (
-    UNLIMITED,
-    DomainInventory,
-    Priority,
-    Tenant,
-    TenantKind,
-    message,
-)
+from iat_nova.model import UNLIMITED, Priority, Tenant, message
 from iat_nova.strategies.layout.open_ways import open_ways
-from iat_nova.strategies.pollute_buffer import plan as plans
-from iat_nova.strategies.pollute_buffer import ports, room
-from iat_nova.strategies.pollute_buffer.plan import Limit, Move, Plan
-from iat_nova.strategies.pollute_buffer.room import BUFFER_WAYS
+from iat_nova.strategies.pollute_buffer import masks
+from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
 from iat_nova.strategies.pollute_buffer.trial import SUFFERS
 from iat_nova.strategies.pollute_buffer.view import View, saved
 
@@ -36,7 +27,9 @@ def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[
     return sorted(found, key=lambda promise: -promise[0])
 
 
-def _promise(promise: float, subject: str, plan: Plan, code: str, **values: str | int) -> Promise:
+def _promise(
+    promise: float, subject: str, plan: Plan, code: str, **values: str | int | tuple[str, ...]
+) -> Promise:
     return promise, Move(subject, plan, message(code, **values))
 
 
@@ -78,7 +71,7 @@ def _fits_on_ddio(view: View, plan: Plan) -> bool:
         return True
     asked = (one.ways.min for one in view.inventory.tenants if one.id in view.best_effort)
     least = max(BUFFER_WAYS, view.inventory.domain.min_ways, *asked)
-    return plans.open_of_ddio(view.inventory.domain, plan.ddio).count >= least
+    return masks.open_of_ddio(view.inventory.domain, plan).count >= least
 
 
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
@@ -99,9 +92,7 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
 
 def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
     seen = view.looks.get(tenant.id)
-    if seen is None:
-        return False
-    if plan.own and tenant.id in plan.owners - room.reaching(view.inventory.domain, plan.own):
+    if seen is None or tenant.id in plan.owners - plan.reaching:
         return False
     return seen.streams or tenant.priority is Priority.BE
 
@@ -110,7 +101,7 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield a larger buffer for stalled tenants inside, and a smaller buffer for those outside."""
     if not plan.confined - plan.owners or (plan.on_ddio and len(plan.own) > 1):
         return
-    shared = room.shared(view.inventory.domain, plan.own, plan.ddio).count
+    shared = masks.shared(view.inventory.domain, plan).count
     within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)
     for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - view.settled):
         if ways != plan.buffer and max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
@@ -131,13 +122,12 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     if view.sample.inbound_lines_per_s is None or not domain.ddio_resizable:
         return
     readers, others, ways = view.readers, view.ids - view.readers, domain.ways
-    busy = view.inbound > numbers.threshold_miss_low_per_s
     if not plan.ddio:
-        if busy and room.fits(domain, plan.own, numbers.ddio_ways_min):
+        if view.busy and masks.fits(domain, plan.own, numbers.ddio_ways_min):
             yield _ddio_move(view.relief(others, view.inbound), plan, numbers.ddio_ways_min)
         return
     more = min(plan.ddio + 2, numbers.ddio_ways_max, ways)
-    if busy and more > plan.ddio and room.fits(domain, plan.own, more):
+    if view.busy and more > plan.ddio and masks.fits(domain, plan.own, more):
         expected = view.stake(readers) * view.packets_missed * saved(plan.ddio, more)
         yield _ddio_move(expected, plan, more)
     if domain.ddio_found == 0:
@@ -156,6 +146,48 @@ def _ddio_move(promise: float, plan: Plan, ways: int) -> Promise:
     return _promise(promise, "ddio", changed, "ddio-ways", ways=ways)
 
 
+def _aside(view: View, plan: Plan) -> Iterator[Promise]:
+    """Yield moves that put ports aside, all together and one by one, and that bring one back.
+
+    DDIO's ways hold the packets of critical tenants until these read them. A device whose owner
+    gains nothing from the cache, such as a drive with large blocks, evicts packets there. With
+    Intel I/O RDT its port may write into one way below DDIO's ways (`masks.aside`), where a pollute
+    buffer lies as well.
+
+    Without a share of the inbound lines, the other lines have DDIO's ways for themselves, as if the
+    ways had grown (``ddio-ways``). Inbound lines are not counted by port, so each port in DDIO's
+    ways counts as many. A trial shows the truth.
+    """
+    domain = view.inventory.domain
+    if not domain.device_ports or not masks.aside(domain, plan):
+        return
+    owners = {port.id: view.inventory.behind(port.id) for port in domain.device_ports}
+    inside = [port for port, its in owners.items() if port not in plan.aside and _may(view, its)]
+    choices = [frozenset(inside)] if inside else []
+    choices += [frozenset((port,)) for port in inside if len(inside) > 1]
+    for chosen in choices if view.busy else ():
+        whose = frozenset(one.id for port in chosen for one in owners[port])
+        changed = dataclasses.replace(plan, aside=plan.aside | chosen)
+        left = 1.0 - len(chosen) / (len(owners) - len(plan.aside & owners.keys()))
+        expected = view.stake(view.readers - whose) * view.packets_missed * saved(left, 1.0)
+        yield _promise(expected, "ddio", changed, "ports-aside", ports=tuple(sorted(chosen)))
+    for port in sorted(plan.aside & owners.keys() if view.settled else ()):
+        changed = dataclasses.replace(plan, aside=plan.aside - {port})
+        expected = view.stake(frozenset(one.id for one in owners[port]))
+        yield _promise(expected, port, changed, "port-back", port=port)
+
+
+def _may(view: View, owners: tuple[Tenant, ...]) -> bool:
+    """Return whether a port may be put aside: best-effort owners, or hits that save them little.
+
+    A port without an owner is the host's own.
+    """
+    return bool(owners) and all(
+        one.priority is Priority.BE or (not one.io and view.hits_save(one.id) < SUFFERS)
+        for one in owners
+    )
+
+
 def _dca(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that keep a device's writes out of the LLC, or admit them again.
 
@@ -170,11 +202,7 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
         if port.address in plan.dca_off:
             left = tuple(one for one in plan.dca_off if one != port.address)
             expected, code = view.stake(owners), "port-dca-on"
-        elif (
-            owners
-            and view.inbound > view.parameters.threshold_miss_low_per_s
-            and all(view.hits_save(one) < SUFFERS for one in owners)
-        ):
+        elif owners and view.busy and all(view.hits_save(one) < SUFFERS for one in owners):
             left = (*plan.dca_off, port.address)
             expected, code = view.relief(view.ids - owners, view.inbound), "port-dca-off"
         else:
@@ -197,11 +225,11 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
             lent=(*plan.lent, *lent),
             confined=plan.confined - owners,
         )
-        ways = room.shared(domain, plan.own, plan.ddio).count
-        more = room.shared(domain, changed.own, plan.ddio).count
+        ways = masks.shared(domain, plan).count
+        more = masks.shared(domain, changed).count
         expected, one = view.stake(view.ids - owners) * saved(ways, more), lent[0].tenant
         for cut_off in lent:
-            if cut_off.tenant not in room.reaching(domain, plan.own):
+            if cut_off.tenant not in plan.reaching:
                 stake = view.stake(frozenset((cut_off.tenant,)))
                 expected += stake * max(0.0, saved(cut_off.ways, more))
         if len(lent) == 1:
@@ -263,22 +291,10 @@ FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
     "topmost-ways": _apart,
     "confine-single": _ones,
     "buffer-size": _size,
-    "ports-aside": ports.moves,  # takes no ways from tenants, as more ways of DDIO's do
+    "ports-aside": _aside,  # takes no ways from tenants, as more ways of DDIO's do
     "ddio-ways": _ddio,
     "port-dca": _dca,
     "share-guaranteed-ways": _lend,
     "memory-bandwidth": _throttle,
 }
 """Moves by family. An equal promise goes to the family that is named first."""
-
-
-def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
-    """Return whether the hardware has enough classes of service for a plan.
-
-    A class for the ports of other cache domains stays free.
-    """
-    placed = plans.layout(inventory, plan)
-    hosts = {one.id for one in inventory.tenants if one.kind is TenantKind.HOST}
-    own = sum(1 for group in placed.groups if hosts.isdisjoint(group.tenants))
-    ports = max(len(placed.ports), inventory.domain.shared_port_classes)
-    return own + ports <= inventory.domain.classes - 1

@@ -3,11 +3,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Set
+from collections.abc import Set
 
 from iat_nova.model import DomainInventory, Message, Parameters, message
-from iat_nova.strategies.pollute_buffer import floors, judge, moves, trial
-from iat_nova.strategies.pollute_buffer import plan as plans
+from iat_nova.strategies.pollute_buffer import floors, judge, masks, moves, trial
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
@@ -16,9 +15,6 @@ from iat_nova.strategies.pollute_buffer.view import View
 COST = trial.LOOKS * trial.SUFFERS  # samples that a failed trial may cost at most
 REASONS = 3  # moves that the reasons for the search's end name
 _MINUTE_S = 60.0
-
-_Judged = tuple[moves.Promise, Message | None]
-"""A move with its promise, and the reason against a trial; None: the move is worth a trial."""
 
 
 def next_move(
@@ -29,15 +25,32 @@ def next_move(
     A kind of move that failed must promise twice as much after each failure, as a promise is an
     estimate and not what such a move brought. `without`: families of moves to leave out.
     """
-    often = len(state.changes_at_s)
-    most = parameters.mask_changes_per_minute
+    often, most = len(state.changes_at_s), parameters.mask_changes_per_minute
     if often + 1 >= most:
         return None, (message("moved-often", times=often, most=most),)
+    inventory, at_s = now.inventory, now.at_s
+    known = failures(state, at_s, parameters)
+    failed = {one.plan: one for one in known}
+    kinds = [one.what.code for one in known if one.what is not None]
+    asked = least(state, at_s, parameters)
+    floor = floors.known(state, inventory.tenants, parameters)
+    settled = state.phase is not Phase.TRIAL
+    view = View(inventory, parameters, now.sample, state.looks, floor, settled=settled)
     reasons: list[Message] = []
-    for promise, against in _judged(state, now, parameters, without):
-        if against is None:
-            return promise, ()
-        reasons.append(against)
+    for found in moves.candidates(view, state.plan, without):
+        promise, move = found
+        if move.plan == state.plan:
+            continue
+        against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
+        if against is None and move.plan in failed:
+            against = _failed(failed[move.plan], move.what, at_s)
+        against = against or _impossible(inventory, move.plan, move.what)
+        if against is not None:
+            reasons.append(against)
+        elif masks.layout(inventory, move.plan) != masks.layout(inventory, state.plan):
+            return found, ()
+        if promise <= asked:
+            break  # all further moves promise less
     return None, tuple(reasons[:REASONS]) or (message("no-move"),)
 
 
@@ -64,42 +77,6 @@ def least(state: State, at_s: float, parameters: Parameters) -> float:
     return max(judge.PAYS, parameters.interval_s * COST / lasted_s)
 
 
-def _judged(state: State, now: Now, parameters: Parameters, without: Set[str]) -> Iterator[_Judged]:
-    """Yield moves that would change masks, the most promising first.
-
-    The first move that promises too little is the last: all further moves promise less.
-    """
-    inventory, at_s = now.inventory, now.at_s
-    known = failures(state, at_s, parameters)
-    view = View.of(
-        inventory,
-        parameters,
-        now.sample,
-        state.looks,
-        floors.known(state, inventory.tenants, parameters),
-        settled=state.phase is not Phase.TRIAL,
-    )
-    failed = {one.plan: one for one in known}
-    asked = least(state, at_s, parameters)
-    kinds = [one.what.code for one in known if one.what is not None]
-    for found in moves.candidates(view, state.plan, without):
-        promise, move = found
-        if move.plan == state.plan:
-            continue
-        against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
-        if against is None and move.plan in failed:
-            against = _failed(failed[move.plan], move.what, at_s)
-        if against is None:
-            against = _impossible(inventory, move.plan, move.what)
-        if against is None and plans.layout(inventory, move.plan) == plans.layout(
-            inventory, state.plan
-        ):
-            continue
-        yield found, against
-        if promise <= asked:
-            return
-
-
 def _too_little(promise: float, what: Message, failures: int, least: float) -> Message | None:
     """Return that a move promises too little after so many failures of its kind, or None."""
     asked, most = least * 2.0**failures, round(promise, 4)
@@ -122,9 +99,9 @@ def _failed(failure: Failure, what: Message, at_s: float) -> Message:
 
 def _impossible(inventory: DomainInventory, plan: Plan, what: Message) -> Message | None:
     """Return that the hardware or the guaranteed ways leave no room for a plan, or None."""
-    if not moves.has_classes(inventory, plan):
+    if not masks.has_classes(inventory, plan):
         return message("classes-lacking", move=what, classes=inventory.domain.classes)
-    if not plans.keeps_promises(inventory, plan):
+    if not masks.keeps_promises(inventory, plan):
         return message("guarantees-in-the-way", move=what)
     return None
 

@@ -102,3 +102,8 @@ class State:
     load_since_s: float = 0.0
     calm_s: float = 0.0
     found: Mapping[str, Look] = dataclasses.field(default_factory=dict)
+
+    @property
+    def in_force(self) -> Plan:
+        """The plan on the hardware: the plan on trial, if any."""
+        return self.plan if self.trial is None else self.trial.plan

@@ -8,6 +8,7 @@ from collections.abc import Collection
 
 from iat_nova.model import (
     Action,
+    CacheDomain,
     Decision,
     DomainInventory,
     Layout,
@@ -25,8 +26,8 @@ from iat_nova.strategies.pollute_buffer import (
     arrivals,
     floors,
     judge,
+    masks,
     moves,
-    room,
     search,
     trial,
     watch,
@@ -34,7 +35,6 @@ from iat_nova.strategies.pollute_buffer import (
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
-from iat_nova.strategies.pollute_buffer.room import Own
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 
 Outcome = tuple[State, tuple[Step, ...], tuple[Message, ...]]
@@ -81,8 +81,12 @@ class PolluteBuffer:
             iteration=0,
             domain=inventory.domain,
             members=(),
-            plan=plans.found(inventory.domain, self.parameters.ddio_ways_min),
+            plan=self._found(inventory.domain),
         )
+
+    def _found(self, domain: CacheDomain) -> Plan:
+        """Return the plan of a host as found."""
+        return plans.found(domain, self.parameters.ddio_ways_min)
 
     def outlook(self, state: State, at_s: float) -> Outlook:
         """Return whether moves are left; `at_s`: now, in seconds of the loop's clock."""
@@ -114,35 +118,33 @@ class PolluteBuffer:
         inventory = now.inventory
         members = arrivals.members_of(inventory)
         here = frozenset(member.id for member in members)
+        before = {member.id for member in state.members}
         unchanged = {member.id for member in members if member in state.members}
         plan = state.plan.without(frozenset(state.plan.confined - here))
         if plan.confined == here:  # no tenant outside the buffer is left
             plan = plan.without(here)
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
-            ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
-            plan = dataclasses.replace(plan, ddio=ddio)
-        plan = arrivals.ports_in_use(plan, inventory)
-        plan = dataclasses.replace(plan, limits=())  # judged beside other tenants
+            plan = dataclasses.replace(plan, ddio=self._found(inventory.domain).ddio)
+        plan = dataclasses.replace(arrivals.ports_in_use(plan, inventory), limits=())
         if members != state.members:
             plan = self._with_promises(plan, now)
-        plan = self._with_classes(plan, now)
         failures = arrivals.still_failed(state, members)  # would fail again
         after = dataclasses.replace(
             state,
             domain=inventory.domain,
             members=members,
-            plan=plan,
+            plan=self._with_classes(plan, now),
             load_since_s=state.load_since_s if failures else now.at_s - SHORT_S,
             failures=failures,
             found={one: look for one, look in state.found.items() if one in unchanged},
         )
-        before = {member.id for member in state.members}
-        steps = [
-            Step(Action.ADOPT, one, message("arrived-with", ways=arrivals.has(plan, one)))
+        told = {one: message("left") for one in before - here}
+        told |= {
+            one: message("arrived-with", ways=arrivals.has(after.plan, one))
             for one in here - before
-        ]
-        steps += [Step(Action.ADOPT, one, message("left")) for one in before - here]
-        steps = steps or [Step(Action.ADOPT, "layout", message("tenants-or-domain-changed"))]
+        }
+        told = told or {"layout": message("tenants-or-domain-changed")}
+        steps = [Step(Action.ADOPT, one, what) for one, what in told.items()]
         if state.trial is not None and members != state.members:
             steps.append(_undone(state.trial, message("tenants-changed")))
         return _afresh(after), tuple(sorted(steps, key=lambda step: step.subject)), ()
@@ -152,15 +154,18 @@ class PolluteBuffer:
 
         Without room for guaranteed ways, DDIO's ways return to those found.
         """
-        inventory = now.inventory
-        ddio = plans.found(inventory.domain, self.parameters.ddio_ways_min).ddio
+        domain, ddio = now.inventory.domain, self._found(now.inventory.domain).ddio
         stalled = {tenant: look.stalled for tenant, look in now.looks.items()}
-        own = room.promised(inventory, ddio, stalled)
-        held = any(tenant.ways.held for tenant in inventory.tenants)
-        if _enough(plan.own, own) and not held:
+        own = masks.promised(now.inventory, ddio, stalled)
+        had = {one.tenant: one.ways for one in plan.own}
+        enough = had.keys() == {one.tenant for one in own} and all(
+            had[one.tenant] >= one.ways for one in own
+        )
+        if enough and not any(tenant.ways.held for tenant in now.inventory.tenants):
             own = plan.own
-        fits = room.fits(inventory.domain, own, plan.ddio)
-        return dataclasses.replace(plan, own=own, lent=(), ddio=plan.ddio if fits else ddio)
+        if masks.fits(domain, own, plan.ddio):
+            ddio = plan.ddio
+        return dataclasses.replace(plan, own=own, lent=(), ddio=ddio)
 
     def _with_classes(self, plan: Plan, now: Now) -> Plan:
         """Return the plan, or the plan as found if there are too few classes of service.
@@ -168,10 +173,9 @@ class PolluteBuffer:
         A plan may need too many classes after a tenant arrives, gets own ways again, or leaves the
         buffer.
         """
-        if moves.has_classes(now.inventory, plan):
+        if masks.has_classes(now.inventory, plan):
             return plan
-        found = plans.found(now.inventory.domain, self.parameters.ddio_ways_min)
-        return self._with_promises(found, now)
+        return self._with_promises(self._found(now.inventory.domain), now)
 
     def _measure(self, state: State, now: Now) -> Outcome:
         """Measure speeds under the present plan, then begin a trial."""
@@ -206,8 +210,7 @@ class PolluteBuffer:
         plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
         what = message("measuring-anew", cause=why)
         if often:
-            plan = plans.found(inventory.domain, self.parameters.ddio_ways_min)
-            plan = self._with_promises(plan, now)
+            plan = self._with_promises(self._found(inventory.domain), now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         fresh = dataclasses.replace(
             _afresh(state),
@@ -220,26 +223,34 @@ class PolluteBuffer:
         return fresh, (Step(action, subject, what),), ()
 
     def _judge(self, state: State, now: Now) -> Outcome:
-        """Keep the move on trial, undo the move, or take another sample."""
-        assert state.trial is not None
-        seen = trial.shown(state, now, self.parameters)
-        if seen.other:
-            why = message("undone-by-load", move=state.trial.what, tenant=seen.other)
-            return self._another_load(state, now, why)
-        state = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=seen.counted)
-        if seen.keep is None:
-            return state, (), (seen.why,)
-        return self._keep(state, now, seen.why) if seen.keep else self._undo(state, now, seen.why)
+        """Keep the move on trial, undo the move, or take another sample.
 
-    def _undo(self, state: State, now: Now, why: Message) -> Outcome:
-        """Return to the former plan, bar the move for a while, and rest.
-
-        The next baseline is therefore free of the trial's after-effects.
+        After a kept move the trial's readings are the next base. After an undone move the strategy
+        rests, so that the next baseline is free of the trial's after-effects.
         """
-        assert state.trial is not None
-        failures = self._failed(state, state.trial.plan, state.trial.what, now.at_s, why)
-        undone = dataclasses.replace(state, failures=failures)
-        return _to_rest(undone), (_undone(state.trial, why),), ()
+        move, seen = state.trial, trial.shown(state, now, self.parameters)
+        assert move is not None
+        if seen.other:
+            why = message("undone-by-load", move=move.what, tenant=seen.other)
+            return self._another_load(state, now, why)
+        if seen.keep is None:
+            on = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=seen.counted)
+            return on, (), (seen.why,)
+        if not seen.keep:
+            failures = self._failed(state, move.plan, move.what, now.at_s, seen.why)
+            undone = dataclasses.replace(state, failures=failures)
+            return _to_rest(undone), (_undone(move, seen.why),), ()
+        failures = self._failed(state, state.plan, None, now.at_s)
+        kept = dataclasses.replace(
+            state,
+            plan=move.plan,
+            failures=failures,
+            looks=seen.looks,
+            counted=seen.counted,
+            trial=None,
+        )
+        step = Step(Action.KEEP, move.subject, message("kept", move=move.what, cause=seen.why))
+        return _on_trial(kept, self._next(kept, now), (step,))
 
     def _failed(
         self,
@@ -255,22 +266,6 @@ class PolluteBuffer:
         delay_s = min(max(2 * last, least), most)
         others = (one for one in state.failures if one.plan != plan and one.until_s + most > at_s)
         return (*others, Failure(plan, what, delay_s, at_s + delay_s, why))
-
-    def _keep(self, state: State, now: Now, why: Message) -> Outcome:
-        """Make the plan on trial the present plan; the trial's readings are the next base."""
-        assert state.trial is not None
-        kept = dataclasses.replace(
-            state,
-            plan=state.trial.plan,
-            failures=self._failed(state, state.plan, None, now.at_s),
-            looks=state.trial_looks,
-            counted=state.trial_counted,
-            trial=None,
-        )
-        reason = message("kept", move=state.trial.what, cause=why)
-        return _on_trial(
-            kept, self._next(kept, now), (Step(Action.KEEP, state.trial.subject, reason),)
-        )
 
     def _next(self, state: State, now: Now) -> tuple[moves.Promise | None, tuple[Message, ...]]:
         """Return the next move worth a trial, or None and the reasons."""
@@ -311,15 +306,12 @@ def _receivers_with_other_traffic(state: State, now: Now) -> frozenset[str]:
 
     A receiver without packets looks like a stream, and may have been confined for that.
     """
-    critical = (one for one in now.inventory.tenants if one.io and one.priority is not Priority.BE)
-    both = state.plan.confined & state.looks.keys() & now.looks.keys()
     return frozenset(
         one.id
-        for one in critical
-        if one.id in both
-        and readings.another(
-            state.looks[one.id].references_per_s, now.looks[one.id].references_per_s
-        )
+        for one in now.inventory.tenants
+        if one.io and one.priority is not Priority.BE and one.id in state.plan.confined
+        if (was := state.looks.get(one.id)) and (seen := now.looks.get(one.id))
+        if readings.another(was.references_per_s, seen.references_per_s)
     )
 
 
@@ -342,13 +334,6 @@ def _on_trial(
 
 def _undone(move: Move, why: Message) -> Step:
     return Step(Action.UNDO, move.subject, message("undone", move=move.what, cause=why))
-
-
-def _enough(before: tuple[Own, ...], promised: tuple[Own, ...]) -> bool:
-    """Return whether the same tenants already have at least the guaranteed ways."""
-    had = {one.tenant: one.ways for one in before}
-    same = had.keys() == {one.tenant for one in promised}
-    return same and all(had[one.tenant] >= one.ways for one in promised)
 
 
 def _afresh(state: State) -> State:
@@ -375,20 +360,14 @@ def _looked(state: State, now: Now) -> State:
     return dataclasses.replace(state, looks=looks, counted=count)
 
 
-def _in_force(state: State) -> Plan:
-    """Return the plan on the hardware: the plan on trial, if any."""
-    plan: Plan = state.trial.plan if state.trial is not None else state.plan
-    return plan
-
-
 def _written(before: State, now: Now, outcome: Outcome) -> tuple[State, Decision]:
     """Return the state and the decision with the layout of the plan in force."""
     after, steps, why = outcome
     inventory = now.inventory
-    plan, placed = _in_force(after), before.layout
+    plan, placed = after.in_force, before.layout
     facts = (before.members, before.domain)
-    if placed is None or plan != _in_force(before) or facts != (after.members, inventory.domain):
-        placed = plans.layout(inventory, plan)  # otherwise unchanged
+    if placed is None or plan != before.in_force or facts != (after.members, inventory.domain):
+        placed = masks.layout(inventory, plan)  # otherwise unchanged
     moved = () if placed is before.layout else _moved(before.layout, placed, inventory)
     written = moved or placed.limits_since(before.layout)
     recent = search.last_minute(before.changes_at_s, now.at_s)
@@ -408,7 +387,7 @@ def _written(before: State, now: Now, outcome: Outcome) -> tuple[State, Decision
         rule=None,
         changes=(),
         steps=steps,
-        allocation=plans.allocation(inventory, plan, placed),
+        allocation=masks.allocation(inventory, plan, placed),
         layout=placed,
         moved=moved,
         why=why,

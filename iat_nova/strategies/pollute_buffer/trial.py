@@ -59,30 +59,19 @@ def _doubtful(
 
     A loss with less traffic may be of the move, and so may a gain with more traffic if devices
     write to other ways (`switched`): a receiver at its limit takes as many packets as it can.
-    """
-    limit, tenants = judge.unusual(OTHER_LOAD, state.deviation), now.inventory.tenants
-    if not _busy(state, now, numbers):
-        return False
-    if not judge.other_traffic(tenants, state.looks, now.looks, limit):
-        return False
-    rose = _lines_per_s(now.looks) > _lines_per_s(state.looks)
-    if keep is False:
-        return rose
-    return not switched or (keep is True and not rose)
-
-
-def _busy(state: State, now: Now, numbers: Parameters) -> bool:
-    """Return whether devices write enough for another traffic to be another load.
-
     Fewer lines than make DDIO busy vary by themselves, and stall nobody for long.
     """
-    written_per_s = max(_lines_per_s(state.looks), _lines_per_s(now.looks))
-    return written_per_s > numbers.threshold_miss_low_per_s
-
-
-def _lines_per_s(looks: Looks) -> float:
-    """Return the lines that devices write per second; 0 if not counted."""
-    return looks[DDIO].references_per_s if DDIO in looks else 0.0
+    before, after = (
+        looks[DDIO].references_per_s if DDIO in looks else 0.0 for looks in (state.looks, now.looks)
+    )
+    limit = judge.unusual(OTHER_LOAD, state.deviation)
+    if max(before, after) <= numbers.threshold_miss_low_per_s or not judge.other_traffic(
+        now.inventory.tenants, state.looks, now.looks, limit
+    ):
+        return False
+    if keep is False:
+        return after > before
+    return not switched or (keep is True and after <= before)
 
 
 def _verdict(
@@ -93,7 +82,11 @@ def _verdict(
     tenants = now.inventory.tenants
     speeds, most = judge.gain(tenants, state.looks, looks)
     with_floors, _ = judge.gain(tenants, state.looks, looks, floors.known(state, tenants, numbers))
-    gain = with_floors if with_floors < speeds or _releases(state) else speeds
+    # Only a trial that gives back ways which the plan took may cost critical tenants speed in
+    # favour of minimum speeds: they lose no more than on a host without the agent.
+    was, plan = state.plan, state.trial.plan
+    releases = plan.confined < was.confined or (was.clear and not plan.clear)
+    gain = with_floors if with_floors < speeds or releases else speeds
     result = message("speeds", gain=speeds)
     if round(gain, 3) != round(speeds, 3):
         result = message("speeds-and-floors", gain=speeds, counted=gain)
@@ -126,17 +119,6 @@ def _suffers(state: State, looks: Looks, protected: Set[str]) -> Message | None:
             lost = 1.0 - after.speed / before.speed
             return message("would-lose", tenant=tenant, loss=lost, limit=limit)
     return None
-
-
-def _releases(state: State) -> bool:
-    """Return whether the trial gives back ways that the plan took from tenants.
-
-    Only such a trial may cost critical tenants speed in favour of minimum speeds. Critical tenants
-    thus lose no more than on a host without the agent.
-    """
-    assert state.trial is not None
-    before, after = state.plan, state.trial.plan
-    return after.confined < before.confined or (before.clear and not after.clear)
 
 
 def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:

@@ -3,39 +3,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from collections.abc import Mapping
 
 from iat_nova.model import DomainInventory, Parameters, Priority, Sample
 from iat_nova.strategies.pollute_buffer import judge
-from iat_nova.strategies.pollute_buffer.judge import Floors, Stake
+from iat_nova.strategies.pollute_buffer.judge import Floors
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.readings import MISS_CYCLES, Looks
 
 LINE = 64  # bytes per miss
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class View:
     """Input for choosing moves.
 
     `settled`: samples followed a kept move. `ids`: all tenants. `readers`: tenants with I/O.
     """
 
-    inventory: DomainInventory
-    parameters: Parameters
-    sample: Sample
-    looks: Looks
-    settled: bool
-    stakes: Mapping[str, Stake]
-    ids: frozenset[str]
-    best_effort: frozenset[str]
-    readers: frozenset[str]
-
-    @classmethod
-    def of(
-        cls,
+    def __init__(
+        self,
         inventory: DomainInventory,
         parameters: Parameters,
         sample: Sample,
@@ -43,20 +29,14 @@ class View:
         floors: Floors | None = None,
         *,
         settled: bool = True,
-    ) -> View:
-        """Compute the figures of all tenants."""
+    ) -> None:
         tenants = inventory.tenants
-        return cls(
-            inventory,
-            parameters,
-            sample,
-            looks,
-            settled,
-            judge.stakes(tenants, looks, floors or {}),
-            frozenset(tenant.id for tenant in tenants),
-            frozenset(one.id for one in tenants if one.priority is Priority.BE),
-            frozenset(tenant.id for tenant in tenants if tenant.io),
-        )
+        self.inventory, self.parameters, self.sample = inventory, parameters, sample
+        self.looks, self.settled = looks, settled
+        self.stakes = judge.stakes(tenants, looks, floors or {})
+        self.ids = frozenset(tenant.id for tenant in tenants)
+        self.best_effort = frozenset(one.id for one in tenants if one.priority is Priority.BE)
+        self.readers = frozenset(tenant.id for tenant in tenants if tenant.io)
 
     def stake(self, who: frozenset[str]) -> float:
         """Return the total gain if these tenants never missed."""
@@ -71,6 +51,11 @@ class View:
         """
         missed = self.sample.ddio_misses_per_s
         return (self.sample.inbound_lines_per_s if missed is None else missed) or 0.0
+
+    @property
+    def busy(self) -> bool:
+        """Whether DDIO is busy: so many inbound lines miss that moves for it may pay."""
+        return self.inbound > self.parameters.threshold_miss_low_per_s
 
     @property
     def packets_missed(self) -> float:

@@ -34,9 +34,9 @@ from iat_nova.strategies import readings, registry
 from iat_nova.strategies.layout.check import check
 from iat_nova.strategies.pollute_buffer import (
     judge,
+    masks,
     moves,
     plan,
-    room,
     search,
     trial,
     watch,
@@ -255,7 +255,7 @@ class TrialTest(unittest.TestCase):
             run.on(here, 2)
             assert run.state is not None
             now = long_after(here)
-            view = View.of(here.inventory, Parameters(), now.sample, run.state.looks)
+            view = View(here.inventory, Parameters(), now.sample, run.state.looks)
             found = moves.candidates(view, Plan(frozenset({"t1"}), 2, 2))
             ways = {one.what.values["ways"] for _, one in found if one.what.code == "buffer-size"}
             with self.subTest(least=least):
@@ -279,7 +279,7 @@ class TrialTest(unittest.TestCase):
         looks, confined = run.state.looks, frozenset({"t1", "t2", "t3"})
         now = long_after(here)
         floors = {"t2": 0.9 * looks["t2"].speed, "t3": 1.1 * looks["t3"].speed}
-        view = View.of(here.inventory, Parameters(), now.sample, looks, floors)
+        view = View(here.inventory, Parameters(), now.sample, looks, floors)
         found = moves.candidates(view, Plan(confined, 2, 2))
         released = {one.subject for _, one in found if one.what.code == "release"}
         self.assertEqual({"t1", "t3"}, released)
@@ -490,7 +490,7 @@ class TrialTest(unittest.TestCase):
         run.on(here, 2)
         assert run.state is not None
         state, now = run.state, long_after(here)
-        view = View.of(here.inventory, Parameters(), now.sample, state.looks)
+        view = View(here.inventory, Parameters(), now.sample, state.looks)
         singles = [
             promise
             for promise, move in moves.candidates(view, state.plan)
@@ -686,7 +686,7 @@ class BandwidthTest(unittest.TestCase):
             rates = dataclasses.replace(sample.tenants["t1"], memory_bytes_per_s=monitored)
             seen = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
             looks = readings.look(here.inventory.tenants, seen)
-            view = View.of(here.inventory, Parameters(), seen, looks)
+            view = View(here.inventory, Parameters(), seen, looks)
             self.assertEqual(percent, moves._halved(view, found, tenant))
 
     def test_only_where_the_hardware_and_the_policy_have_it(self) -> None:
@@ -757,7 +757,7 @@ class BandwidthTest(unittest.TestCase):
             called = PolluteBuffer(Parameters())._called_in(
                 dataclasses.replace(run, plan=lent), seen
             )
-            self.assertTrue(moves.has_classes(seen.inventory, called))
+            self.assertTrue(masks.has_classes(seen.inventory, called))
             self.assertEqual(confined, called.confined)
 
     def test_who_leaves_the_buffer_may_take_a_class_more_than_there_are(self) -> None:
@@ -775,10 +775,10 @@ class BandwidthTest(unittest.TestCase):
             apart = dataclasses.replace(
                 state.plan, confined=frozenset({"t1", "t2"}), on_ddio=True, clear=True
             )
-            self.assertTrue(moves.has_classes(now.inventory, apart))
+            self.assertTrue(masks.has_classes(now.inventory, apart))
             state = dataclasses.replace(state, plan=apart, looks={**now.looks, "t1": other})
             after, *_ = PolluteBuffer(Parameters())._another_load(state, now, "t1: another load")
-            self.assertTrue(moves.has_classes(now.inventory, after.plan))
+            self.assertTrue(masks.has_classes(now.inventory, after.plan))
             self.assertEqual(confined, after.plan.confined)
 
     def test_limits_cost_classes(self) -> None:
@@ -970,7 +970,7 @@ class CleanTest(unittest.TestCase):
         tenants = tuple(dataclasses.replace(t, io=t.id == io) for t in here.tenants)
         made = Plan(frozenset({"t2"}), 3, 2, on_ddio=True, clear=True)
         inventory = dataclasses.replace(here, tenants=tenants)
-        placed = plan.layout(inventory, dataclasses.replace(made, **changes))  # type: ignore[arg-type]
+        placed = masks.layout(inventory, dataclasses.replace(made, **changes))  # type: ignore[arg-type]
         return {tenant.id: placed.mask_of(tenant.id) for tenant in tenants}
 
     def test_critical_tenants_without_io_keep_clear(self) -> None:
@@ -983,7 +983,7 @@ class CleanTest(unittest.TestCase):
         """Where others reserved most ways: to be let in again promises all there is to gain."""
         here = host((PC, FITS), (BE, STREAM), reserved_ways=WayMask(0x0FF))
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
-        view = View.of(here.inventory, Parameters(), sample, readings.look(here.tenants, sample))
+        view = View(here.inventory, Parameters(), sample, readings.look(here.tenants, sample))
         shut = Plan(frozenset(), 2, 6, clear=True)
         found = {move.what.code: promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["keep-clear-no-more"])
@@ -1021,7 +1021,7 @@ class PromiseTest(unittest.TestCase):
 
         run.on(here, 40, look)
         assert run.state is not None
-        rest = plan.layout(here.inventory, run.state.plan)
+        rest = masks.layout(here.inventory, run.state.plan)
         for tenant, before, after in zip(
             here.tenants,
             here.under(run.decisions[0].layout).speeds,
@@ -1163,8 +1163,8 @@ class RulesTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         busy = dataclasses.replace(sample, ddio_hits_per_s=1e7, ddio_misses_per_s=8e7)
         for ways, fits in ((3, True), (4, False)):
-            view = View.of(here.inventory, Parameters(), busy, readings.look(here.tenants, sample))
-            own = (room.Own("t0", ways), room.Own("t1", ways))
+            view = View(here.inventory, Parameters(), busy, readings.look(here.tenants, sample))
+            own = (plan.Own("t0", ways), plan.Own("t1", ways))
             found = moves._ddio(view, Plan(frozenset(), 2, 0, own=own))
             self.assertEqual(fits, any(move.plan.ddio for _, move in found))
 
@@ -1197,7 +1197,7 @@ class RulesTest(unittest.TestCase):
         here = host(*((PC, MissCurve(0.01 * number, ())) for number in range(1, 9)))
         sample = here.sample(None, 1.0, random.Random(1), 0.01)
         looks = readings.look(here.tenants, sample)
-        view = View.of(here.inventory, Parameters(), sample, looks)
+        view = View(here.inventory, Parameters(), sample, looks)
         orders = [random.Random(n).sample(sorted(view.ids), 8) for n in range(50)]
         for what in (view.stake, view.fills):
             self.assertEqual(1, len({what(order) for order in orders}))  # type: ignore[arg-type]

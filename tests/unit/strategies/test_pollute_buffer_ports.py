@@ -21,9 +21,8 @@ from iat_nova.model import (
 )
 from iat_nova.store import records
 from iat_nova.strategies.layout.check import check
-from iat_nova.strategies.pollute_buffer import arrivals, judge, moves, plan, room
-from iat_nova.strategies.pollute_buffer import ports as port_moves
-from iat_nova.strategies.pollute_buffer.room import Own
+from iat_nova.strategies.pollute_buffer import arrivals, judge, masks, moves, plan
+from iat_nova.strategies.pollute_buffer.plan import Own, Plan
 from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.pollute_buffer.view import View
 from tests.unit.strategies.test_pollute_buffer import BE, PC, STREAM, Run, host
@@ -125,19 +124,17 @@ class AsideTest(unittest.TestCase):
         here = server()
         sample = _Seen(here, 0.1, 0.0).sample(None, 9.0, random.Random(1), 0.0)
         now = judge.Now.seen(here.inventory, sample)
-        view = View.of(here.inventory, Parameters(), sample, now.looks)
+        view = View(here.inventory, Parameters(), sample, now.looks)
         found = plan.found(here.inventory.domain, 2)
         promised = {
-            frozenset(move.plan.aside): promise for promise, move in port_moves.moves(view, found)
+            frozenset(move.plan.aside): promise for promise, move in moves._aside(view, found)
         }
         stake = view.stake(view.readers) * view.packets_missed
         both, one = frozenset((DISK, OTHER)), frozenset((DISK,))
         self.assertAlmostEqual(stake * (1 - (1 / 3) ** 0.5), promised[both])
         self.assertAlmostEqual(stake * (1 - (2 / 3) ** 0.5), promised[one])
         one_aside = dataclasses.replace(found, aside=frozenset((OTHER,)))
-        (second, *_) = (
-            p for p, move in port_moves.moves(view, one_aside) if DISK in move.plan.aside
-        )
+        (second, *_) = (p for p, move in moves._aside(view, one_aside) if DISK in move.plan.aside)
         self.assertAlmostEqual(stake * (1 - (1 / 2) ** 0.5), second)
 
     def test_undone_where_nobody_gains(self) -> None:
@@ -246,7 +243,7 @@ class PlaceTest(unittest.TestCase):
             (cache, (), 11, 0),
         ):
             with self.subTest(mask=mask):
-                self.assertEqual(mask, room.aside(domain, owned, ddio))
+                self.assertEqual(mask, masks.aside(domain, Plan(frozenset(), 2, ddio, own=owned)))
 
     def test_classes(self) -> None:
         """The ports' class is one of the machine's."""
@@ -255,7 +252,7 @@ class PlaceTest(unittest.TestCase):
             domain = dataclasses.replace(here.inventory.domain, classes=classes)
             inventory = dataclasses.replace(here.inventory, domain=domain)
             aside = dataclasses.replace(plan.found(domain, 2), aside=frozenset((DISK,)))
-            self.assertEqual(fits, moves.has_classes(inventory, aside))
+            self.assertEqual(fits, masks.has_classes(inventory, aside))
 
     def test_a_class_for_ports_of_other_domains_stays_free(self) -> None:
         """The same plan without ports aside needs one class more where domains share classes."""
@@ -266,7 +263,7 @@ class PlaceTest(unittest.TestCase):
             )
             inventory = dataclasses.replace(here.inventory, domain=domain)
             with self.subTest(classes=classes, shared=shared):
-                self.assertEqual(fits, moves.has_classes(inventory, plan.found(domain, 2)))
+                self.assertEqual(fits, masks.has_classes(inventory, plan.found(domain, 2)))
 
     def test_critical_tenants_keep_clear(self) -> None:
         """Out of the ways of ports aside as well as DDIO's."""
@@ -277,4 +274,4 @@ class PlaceTest(unittest.TestCase):
         )
         found = plan.found(inventory.domain, Parameters().ddio_ways_min)
         clear = dataclasses.replace(found, clear=True, aside=frozenset((DISK,)))
-        self.assertEqual(0x0FF, plan.layout(inventory, clear).mask_of(card.id))
+        self.assertEqual(0x0FF, masks.layout(inventory, clear).mask_of(card.id))
