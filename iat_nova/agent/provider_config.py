@@ -65,7 +65,7 @@ class Offer:
 
     @property
     def message(self) -> Message:
-        """Ways and traits."""
+        """The offer in words: ways and traits."""
         if self.withdrawn:
             return message("offer-nothing")
         return message("offer", ways=self.total, most=self.max_unit, traits=self.traits)

@@ -147,8 +147,8 @@ def restore(
 
     Raises `HardwareError` while an agent runs, and whenever a setting stays changed; with
     `unless_taken` also while the next agent may still adopt: call again later. Settings out of
-    reach are an error for an operator only, not with either option: a regular end also leaves such
-    settings in the snapshot.
+    reach are an error only without both options. With an option they stay in the snapshot, as at a
+    regular end.
     """
     host = probe.Host()
     left = hand_over_files(settings)

@@ -88,7 +88,7 @@ class Paragraphs(argparse.RawDescriptionHelpFormatter):
 
 
 def folded(text: str, stream: Any) -> str:
-    """Return a line in lines of the terminal's width; unchanged if `stream` is not one."""
+    """Return a line, folded to the terminal's width if `stream` is a terminal."""
     if not stream.isatty():
         return text
     width = shutil.get_terminal_size().columns
@@ -267,7 +267,7 @@ class _Text(SingleFormatter):  # type: ignore[misc]
         """Add no options."""
 
     def emit_one(self, column_names: Any, data: Any, stdout: Any, parsed_args: Any) -> None:
-        """Write the page, which is the only column."""
+        """Write the page: the text of the only column."""
         stdout.write(f"{data[0]}\n")
 
 

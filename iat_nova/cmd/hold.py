@@ -37,9 +37,9 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("guest", metavar="GUEST", help="whom")
+        parser.add_argument("guest", metavar="GUEST", help="the guest to hold")
         parser.add_argument(
-            "--ways", type=natural, required=True, metavar="N", help="how many it has"
+            "--ways", type=natural, required=True, metavar="N", help="the number of ways"
         )
         take_while(parser, "release it")
         return parser
@@ -85,8 +85,8 @@ examples:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         whom = parser.add_mutually_exclusive_group(required=True)
-        whom.add_argument("guest", nargs="?", metavar="GUEST", help="whom")
-        whom.add_argument("--all", action="store_true", help="everybody who is held")
+        whom.add_argument("guest", nargs="?", metavar="GUEST", help="the guest to release")
+        whom.add_argument("--all", action="store_true", help="all held guests")
         return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:

@@ -111,7 +111,7 @@ examples:
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return one row per tenant. Raises `Failure` with all errors."""
+        """Check the policy, and return a row per tenant. Raises `Failure` with all errors."""
         facts = self.facts(parsed_args)
         policy = self.policy(parsed_args, facts.host)
         for warning in policy.warnings:

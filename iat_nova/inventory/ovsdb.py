@@ -115,9 +115,9 @@ class Follower:
 
     @contextlib.contextmanager
     def rows(self, timeout_s: float) -> Iterator[Rows | None]:
-        """Lock the copy and yield its rows.
+        """Yield the rows of the database's copy, which is locked meanwhile.
 
-        None: there is no copy yet, or its lock was not free within `timeout_s`.
+        None: there is no copy yet, or the lock was not free within `timeout_s`.
         """
         connection = self._connection
         if connection is None or not connection.lock.acquire(timeout=timeout_s):

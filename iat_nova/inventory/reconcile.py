@@ -110,7 +110,7 @@ class Reconciler:
             source.start(self._debouncer.hint)
 
     def close(self) -> None:
-        """Stop the sources and the hints."""
+        """Close the sources, and stop the debouncer of hints."""
         for source in self._sources():
             source.close()
         self._debouncer.close()

@@ -83,7 +83,7 @@ MEANINGS = {
     Code.HISTORY_UNWRITABLE: "The history is not recorded; the loop goes on.",
     Code.HEARTBEAT_UNWRITABLE: "``iat-nova status`` will take the agent for stalled.",
     Code.THREAD_DIED: "A thread ended by an unexpected error; the agent ends in order.",
-    Code.INVENTORY_OLD: "No look at the host for twice ``reconcile_s``; ends with the next one.",
+    Code.INVENTORY_OLD: "The host was not read for twice ``reconcile_s``; a reading ends it.",
     Code.SOURCE: "libvirt, Open vSwitch or sysfs does not answer, or not in full.",
     Code.CLASSIFICATION_FAILED: "The policy could not be applied to what runs here; the last "
     "tenants stay.",

@@ -101,7 +101,7 @@ def _data(value: object) -> object:
 
 
 def _uuid(text: str) -> str | None:
-    """Return a UUID in libvirt's spelling, or None for other text: it becomes a file's name."""
+    """Return a UUID in libvirt's spelling, which is safe as a file's name; None for other text."""
     try:
         return str(uuid.UUID(text))
     except ValueError:

@@ -110,7 +110,7 @@ def state_strip(axis: Axis, spans: Sequence[Span], styles: dict[str, str]) -> Ma
         if end - begin > 7.2 * len(str(state)):
             style = f"on-{styles.get(str(state), '')}"
             parts.append(_label((begin + end) / 2, 16, str(state), "middle", style))
-    return _svg(parts, axis, 24, "States of the machine", ticks=False)
+    return _svg(parts, axis, 24, "States of the strategy", ticks=False)
 
 
 def quiet_strip(axis: Axis, stretches: Iterable[Stretch]) -> Markup:

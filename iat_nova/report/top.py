@@ -84,7 +84,7 @@ class Trace:
     def _tenants_then(
         self, iteration: Iteration, reader: HistoryReader, now: DomainInventory
     ) -> DomainInventory:
-        """Return the inventory of that time if a tenant has left since, so that all have names."""
+        """Return the iteration's own inventory, which has all names, if a tenant left since."""
         here = {tenant.id for tenant in now.tenants}
         if all(here.issuperset(group.tenants) for group in iteration.decision.layout.groups):
             return now

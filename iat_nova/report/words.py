@@ -107,7 +107,7 @@ class Names:
         return self._names.get(subject, subject)
 
     def sentence(self, message: Message) -> str:
-        """Return the sentence of a message with names as their owners chose them, for programs."""
+        """Return the sentence of a message with unescaped names, for programs."""
         return sentences.text(message, self.of)
 
     def cut(self, subject: str, columns: int) -> str:

@@ -24,7 +24,7 @@ class Closed(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Totals:
-    """Totals of one cache domain since the agent started."""
+    """Iterations, transitions, steps and moved masks of a cache domain since the agent started."""
 
     iterations: int = 0
     loop_s: float = 0.0

@@ -2,7 +2,7 @@
 """The rows of a history file: iterations and events, and the values that their rows refer to.
 
 An inventory, the settings and the dictionary of a cache domain's iterations are rows of their own;
-iterations refer to the row of the newest.
+iterations refer to the newest row of each kind.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Rows:
 
     @property
     def inventory_row(self) -> int | None:
-        """The row of the newest inventory, None before the first."""
+        """The row id of the newest inventory, None before the first."""
         return None if self._inventory_row is None else self._inventory_row.row
 
     @property
@@ -147,7 +147,7 @@ class Rows:
             )
 
     def _inventory_id(self, connection: sqlite3.Connection, numbered: tuple[int, Inventory]) -> int:
-        """Return the row of an inventory; insert a row unless it is the last inserted inventory."""
+        """Return the row id of an inventory; insert a row if the inventory is new."""
         number, inventory = numbered
         if self._inventory_row is None or self._inventory_row.number != number:
             row = connection.execute(
@@ -174,7 +174,7 @@ class Rows:
     def _settings_id(
         self, connection: sqlite3.Connection, settings: SettingsInForce | None, wall_s: float
     ) -> int | None:
-        """Return the row of the settings; insert a row if they changed."""
+        """Return the row id of the settings; insert a row for changed settings."""
         if settings is None:
             return None
         if self._settings_row is None or self._settings_row[0] != settings:

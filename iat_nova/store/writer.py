@@ -125,7 +125,7 @@ class History:
         return number
 
     def recount(self, wall_s: float, facts: Facts, reasons: Mapping[str, Message]) -> None:
-        """Update counts, and reasons with these counts, in the last inventory of the host.
+        """Replace facts (new packet counts) and reasons in the last inventory of the host.
 
         The id stays: iterations that refer to it find the newest counts. Raises `ValueError`
         without an inventory.

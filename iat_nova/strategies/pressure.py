@@ -63,9 +63,9 @@ Work = tuple[float, float, float]
 
 @dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
 class Best:
-    """A tenant's mean work over the last samples, and the fastest mean under the same load.
+    """Means of a tenant's `Work`: over the last samples, and the fastest under the same load.
 
-    Immutable by convention. `best` is None before `LEARNT` samples of one load.
+    Immutable by convention. `best` is None before `LEARNT` samples of the present load.
     """
 
     work: Work

@@ -107,7 +107,7 @@ class _Worth:
     largest: float
 
     def rank(self, guest: Guest) -> tuple[object, ...]:
-        """Return the order of moves: guests lifted, excess in whole percent, best effort, ..."""
+        """Return the order of moves: guests still short, excess in percent, best effort, ..."""
         return (
             -self.short,
             -round(self.excess, 2),
@@ -198,7 +198,7 @@ class _Search:
         self._taken, self._gone = taken, gone
 
     def relieve(self, site: _Site, most: int) -> tuple[tuple[Move, ...], str]:
-        """Return the moves to lift a short guest, or no moves and the reason.
+        """Return the moves after which fewer guests are short, or no moves and the reason.
 
         Each move is the best of the remaining moves.
         """
@@ -258,7 +258,7 @@ class _Search:
         return _Worth(len(over), sum(over), max(losses, default=0.0))
 
     def _needed(self, site: _Site, short: Sequence[str], chosen: list[_Step]) -> list[_Step]:
-        """Return the moves without which fewer guests would be lifted."""
+        """Return the moves without which more guests would stay short."""
         best = self._still_short(site, short, chosen)
         if len(best) == len(short):
             return []

@@ -54,13 +54,13 @@ class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
         return [ShortBefore(), ShortAfter(), Unusable()]
 
     def get_global_efficacy_indicator(self, indicators_map: Any = None) -> list[Any]:
-        """Return the share of short guests lifted by the plan, in percent."""
+        """Return the share of short guests that are not short after the plan, in percent."""
         before = indicators_map.short_guests_before if indicators_map else 0
         lifted = before - indicators_map.short_guests_after if before else 0
         return [
             efficacy.Indicator(
                 name="lifted_guests_ratio",
-                description=_("Share of short guests that the plan lifts above the threshold."),
+                description=_("Share of short guests that are not short after the plan."),
                 unit="%",
                 value=100.0 * lifted / before if before else 0,
             )

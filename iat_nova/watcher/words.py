@@ -15,9 +15,9 @@ LEFT: Mapping[str, str] = {
     "not-said": "the agent's strategy does not say whether a layout is left; use pollute-buffer",
     "not-exhausted": "the agent still has layouts to try",
     "most-moves": "the plan has as many migrations as the audit allows; run the next audit later",
-    "no-candidate": "no guest there can be moved, or it is not known which of them fills the cache",
+    "no-candidate": "no guest there can be moved, or which of them fills the cache is not known",
     "no-destination": "no host has the room, CPUs, memory, disk and aggregates for its guests",
-    "not-enough": "the migrations that are possible would not lift a guest above the threshold",
+    "not-enough": "the possible migrations would bring no short guest's loss below the threshold",
     "cost": "the migrations would cost more CPU time than they bring",
 }
 """By code, why the short guests of a host stay as they are, with what to do."""

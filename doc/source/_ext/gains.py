@@ -87,6 +87,8 @@ def facts():
     days = re.findall(r"^- days: ([\d.]+)$", HISTORY.read_text("utf-8"), re.MULTILINE)
     verdicts = json.loads(VERDICTS.read_text(encoding="utf-8"))
     judged = [verdict for verdict in verdicts if verdict["set"] == "judged"]
+    measured = {verdict["claim"]: verdict["measured"] for verdict in verdicts}
+    found |= {claim: f"{measured[claim]:.0f}" for claim in ("a4-13a-hpw", "a4-13b-hpw")}
     return found | {
         "memory": limit[1],
         "history-days": days[-1],
@@ -113,7 +115,7 @@ def table():
         ("best-effort guests there, work", *both("best-effort")),
         ("the best-effort guest that loses most", *both("best-effort-least")),
         (
-            f"critical guests in {values['scenarios']} contended scenarios",
+            f"critical guests in {values['scenarios']} chosen scenarios",
             f"{1:.3f}",
             values[f"{AGENT}-gain"],
         ),

@@ -403,7 +403,7 @@ class EmulatedServer:
         return self.read_ddio(domain)
 
     def switch(self, domain: int, off: Iterable[str]) -> None:
-        """Let disks write to memory if DDIO of their port is off; see `PortDca`."""
+        """Switch DDIO of the disks' ports; disks without DDIO write to memory. See `PortDca`."""
         switchable = {port.address for one in self.scenario.domains for port in one.dca_ports}
         if domain == self.scenario.domains[0].id:
             wanted = frozenset(off)

@@ -69,7 +69,7 @@ class GroupLines:
         return self._fs.other_lines(DEFAULT_GROUP) != self._inherited
 
     def follow(self, numbers: Iterable[int]) -> None:
-        """Copy the default group's present lines to our groups, with our limits."""
+        """Copy the default group's present lines, with our limits, to the groups `numbers`."""
         self._inherited = self._fs.other_lines(DEFAULT_GROUP)
         for number in numbers:
             lines = dict(self._inherited)

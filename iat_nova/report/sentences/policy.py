@@ -95,10 +95,10 @@ SENTENCES: Mapping[str, str] = {
     "class-name-taken": "invalid name {found!r}: expected a name that iat-nova does not use itself",
     "class-name-used": "invalid name {found!r}: expected a name not used before, {by} has it",
     "class-never-reached": "never reached: {by} matches all guests that this class matches",
-    "own-guarantees-share": "stack, host and pool are guaranteed {ways} ways together, the LLC has "
-    "{usable} for tenants: some will share",
-    "class-guarantees-share": "a guest of {class} is guaranteed {ways} ways, stack, host and pool "
-    "{own}; the LLC has {usable} for tenants: some will share",
+    "own-guarantees-share": "the minimums of stack, host and pool are {ways} ways together, the "
+    "LLC has {usable} for tenants: some will share",
+    "class-guarantees-share": "the minimum of a guest of {class} is {ways} ways, of stack, host "
+    "and pool {own}; the LLC has {usable} for tenants: some will share",
     # tests of policies
     "trial-differs": "{key}: expected {wanted}, found {found}",
     "trial-refused": "the policy cannot be used on this host: {error:also}",

@@ -140,10 +140,10 @@ SENTENCES: Mapping[str, str] = {
     "stack-in-kernel": "not managed: Open vSwitch forwards in the kernel, on no cores of its own",
     # guaranteed ways
     "guaranteed-too-many": "is guaranteed {ways} ways, the LLC has {usable} for tenants",
-    "guaranteed-together": "cache domain {domain}: the tenants are guaranteed {ways} ways "
+    "guaranteed-together": "cache domain {domain}: the tenants' minimums are {ways} ways "
     "together, the LLC has {usable} for tenants: some will share",
-    "guaranteed-together-critical": "cache domain {domain}: PC tenants and the stack are "
-    "guaranteed {ways} ways together, the LLC has {usable} for tenants: some will share",
+    "guaranteed-together-critical": "cache domain {domain}: the minimums of PC tenants and the "
+    "stack are {ways} ways together, the LLC has {usable} for tenants: some will share",
     "bandwidth-unlimited": "bandwidth_min of {classes:list}: this CPU limits memory bandwidth in "
     "GB/s, and how many are 100 % is not known: nothing is limited; set [iat] "
     "memory_bandwidth_gbps",

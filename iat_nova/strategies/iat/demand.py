@@ -78,7 +78,7 @@ def misses_of(sample: Sample) -> Callable[[RosterMember], tuple[float, str]]:
 def giver(
     roster: Roster, counts: Mapping[str, int], sample: Sample, spared: Collection[str]
 ) -> RosterMember | None:
-    """Return the best-effort tenant that gives a way: the tenant with the fewest misses.
+    """Return the best-effort tenant that gives a way: the tenant with the fewest LLC misses.
 
     Return None if all are at their minimum. PC tenants and the stack never give. `spared`: tenants
     that must not give, because they ask or their own grant is on trial.

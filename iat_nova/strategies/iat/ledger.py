@@ -116,7 +116,7 @@ class Ledger:
     def grant(self, member: RosterMember, cause: Cause, reason: Message) -> Granted:
         """Give a tenant a way from the idle pool, or else from a best-effort tenant.
 
-        The grant goes on trial. If no way is available, the reason is recorded.
+        The grant goes on trial. If no way is available, the reason is recorded and returned.
         """
         subject, before = member.id, self.counts[member.id]
         if before >= self.roster.most(member):

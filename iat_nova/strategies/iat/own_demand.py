@@ -212,7 +212,7 @@ class _Round:
         return rule.ends
 
     def of_asker(self, candidate: Candidate) -> DemandRule:
-        """Serve a tenant that asks, if a way is available."""
+        """Serve a tenant that asks, if a way is available; return the rule that applied."""
         member, rise = candidate
         reason = message("own-demand")
         if rise is not None:

@@ -86,7 +86,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """A change of plan to try. `what` identifies the move, whichever plan precedes."""
+    """A change of plan to try. `what` names the change; it is the same from every plan."""
 
     subject: str  # a tenant's id, "ddio" or "layout"
     plan: Plan

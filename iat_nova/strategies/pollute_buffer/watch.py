@@ -30,7 +30,7 @@ class Watched(NamedTuple):
 
 
 def watch(state: State, now: Now) -> Watched:
-    """Compare a sample with the judged load."""
+    """Return the result of comparing a sample at rest with the judged load."""
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return Watched(state, message("another-load", tenant=other))
     found = max(_deviations(state.looks, now.looks), default=None, key=lambda one: one[:2])

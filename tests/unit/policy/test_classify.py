@@ -618,8 +618,8 @@ class WaysTest(ClassifyCase):
 
         for priority, count, message in (
             ("PC", 2, None),
-            ("PC", 3, "PC tenants and the stack are guaranteed 12 ways together, the LLC has 11"),
-            ("BE", 3, "the tenants are guaranteed 13 ways together, the LLC has 11"),
+            ("PC", 3, "the minimums of PC tenants and the stack are 12 ways together, the LLC"),
+            ("BE", 3, "the tenants' minimums are 13 ways together, the LLC"),
         ):
             with self.subTest(priority=priority, count=count):
                 picture = facts(*(demanding(n, priority) for n in range(count)))
@@ -628,7 +628,7 @@ class WaysTest(ClassifyCase):
                     self.assertEqual([], warnings)
                 else:
                     self.assertEqual(
-                        [f"cache domain 0: {message} for tenants: some will share"], warnings
+                        [f"cache domain 0: {message} has 11 for tenants: some will share"], warnings
                     )
 
     def test_bandwidth_of_which_nobody_knows_the_whole(self) -> None:

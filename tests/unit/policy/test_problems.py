@@ -232,8 +232,8 @@ class WarningTest(unittest.TestCase):
         )
         ((line, message),) = self.warnings(text)
         self.assertEqual(5, line)
-        self.assertIn("big is guaranteed 7 ways, stack, host and pool 5; the LLC has 11", message)
+        self.assertIn("guest of big is 7 ways, of stack, host and pool 5; the LLC has 11", message)
         ((line, message),) = self.warnings(
             "stack: {ways: {min: 5}}\npool: {ways: {min: 6}}\nhost: {ways: {min: 1}}"
         )
-        self.assertIn("guaranteed 12 ways together, the LLC has 11", message)
+        self.assertIn("are 12 ways together, the LLC has 11", message)

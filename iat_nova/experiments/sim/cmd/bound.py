@@ -149,7 +149,7 @@ examples:
         except (ScenarioError, PolicyError, BoundError) as error:
             raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
         self.note(
-            f"the best found are a lower bound of the best there is; kept in {parsed_args.out}"
+            f"a lower bound, as a longer search may find better layouts; kept in {parsed_args.out}"
         )
         return found
 

@@ -171,7 +171,7 @@ def _listed() -> list[Constant]:
         *(
             Constant(
                 f"overlap_{at}",
-                f"accesses that a workload has under way at a time to {text}",
+                f"a workload's accesses in flight at a time to {text}",
                 functools.partial(_overlap, at=at),
             )
             for at, text in enumerate(overlap)

@@ -183,7 +183,7 @@ class Definition:
         return {**self.let, "compression": self.compression, **point, **more}
 
     def made(self, point: Point) -> Scenario:
-        """Return the scenario of a point."""
+        """Return the scenario of a point, rendered from the figure's template."""
         text = _ENVIRONMENT.from_string(self.scenario).render(self.context(point))
         scenario = read_scenario(text, self.name, f"{self.stem}.yaml")
         return constants.moved(scenario, *self.moved) if self.moved else scenario
