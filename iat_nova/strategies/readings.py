@@ -62,9 +62,14 @@ def stalled(rates: Rates, miss_cycles: float = MISS_CYCLES) -> float:
     return min(MOST_STALLED, rates.misses_per_s * miss_cycles / rates.cycles_per_s)
 
 
+def change(was: float, now: float) -> float:
+    """Return the change of an amount that is never negative, as a share of the larger, 0..1."""
+    return abs(now - was) / max(was, now) if was != now else 0.0
+
+
 def another(was: float, now: float) -> bool:
     """Return whether two amounts, such as references per instruction, are of different loads."""
-    return abs(now - was) > OTHER_LOAD * max(was, now)
+    return change(was, now) > OTHER_LOAD
 
 
 def mean(before: Looks, new: Looks, count: int) -> dict[str, Look]:

@@ -115,7 +115,7 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
     """Yield the tenants whose load changed, judged independently of their ways.
 
     The number of LLC references per instruction does not depend on the share of the LLC. A tenant
-    with I/O polls: `other_load` compares what devices write instead.
+    with I/O polls: `other_traffic` compares what devices write instead.
     """
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
@@ -130,22 +130,13 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
             yield tenant.id
 
 
-def other_load(
-    tenants: Iterable[Tenant], before: Looks, after: Looks, traffic: float | None = None
-) -> str | None:
-    """Return the first tenant with a changed load, `DDIO` if devices write more or less, or None.
-
-    `traffic`: see `other_traffic`; None: no change of traffic counts.
-    """
-    tenants = tuple(tenants)
-    if tenant := next(other_loads(tenants, before, after), None):
-        return tenant
-    changed = traffic is not None and other_traffic(tenants, before, after, traffic)
-    return DDIO if changed else None
+def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
+    """Return the first tenant with a changed load, or None."""
+    return next(other_loads(tenants, before, after), None)
 
 
-def other_traffic(tenants: Iterable[Tenant], before: Looks, after: Looks, traffic: float) -> bool:
-    """Return whether what devices write changed by more than `traffic`, as a share of the larger.
+def other_traffic(tenants: Iterable[Tenant], before: Looks, after: Looks, deviation: float) -> bool:
+    """Return whether what devices write changed by an unusual share on a host of this `deviation`.
 
     Traffic matters where a tenant with I/O is stalled.
     """
@@ -153,8 +144,8 @@ def other_traffic(tenants: Iterable[Tenant], before: Looks, after: Looks, traffi
     was, now = before.get(DDIO), after.get(DDIO)
     if was is None or now is None or all(one.stalled <= PAYS for one in looks):
         return False
-    first, second = was.references_per_s, now.references_per_s
-    return abs(second - first) > traffic * max(first, second)
+    changed = readings.change(was.references_per_s, now.references_per_s)
+    return changed > unusual(readings.OTHER_LOAD, deviation)
 
 
 def unusual(least: float, deviation: float) -> float:

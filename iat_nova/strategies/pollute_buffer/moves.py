@@ -76,7 +76,7 @@ def _fits_on_ddio(view: View, plan: Plan) -> bool:
 
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield moves that confine a tenant with many fills, or release a tenant with high stalls."""
-    free = view.ids - plan.confined
+    free, cut_off = view.ids - plan.confined, plan.owners - plan.reaching
     for tenant in sorted(view.inventory.tenants, key=lambda t: (-view.misses(t.id), t.id)):
         one, alone, misses = tenant.id, frozenset((tenant.id,)), view.misses(tenant.id)
         if one in plan.confined:
@@ -84,17 +84,12 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
             if lack or tenant.priority is not Priority.BE:  # else its confinement has paid
                 expected = stake + lack - view.relief(free, misses)
                 yield _promise(expected, one, plan.without(alone), "release", tenant=one)
-        elif _may_be_confined(view, plan, tenant):
+        elif (seen := view.looks.get(one)) is None or one in cut_off:
+            continue
+        elif seen.streams or tenant.priority is Priority.BE:
             changed = dataclasses.replace(plan, confined=plan.confined | alone)
             code = "confine-to-own" if one in plan.owners else "confine"
             yield _promise(view.relief(free - alone, misses), one, changed, code, tenant=one)
-
-
-def _may_be_confined(view: View, plan: Plan, tenant: Tenant) -> bool:
-    seen = view.looks.get(tenant.id)
-    if seen is None or tenant.id in plan.owners - plan.reaching:
-        return False
-    return seen.streams or tenant.priority is Priority.BE
 
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:

@@ -14,7 +14,6 @@ from iat_nova.strategies.pollute_buffer.view import View
 
 COST = trial.LOOKS * trial.SUFFERS  # samples that a failed trial may cost at most
 REASONS = 3  # moves that the reasons for the search's end name
-_MINUTE_S = 60.0
 
 
 def next_move(
@@ -79,13 +78,13 @@ def least(state: State, at_s: float, parameters: Parameters) -> float:
 
 def _too_little(promise: float, what: Message, failures: int, least: float) -> Message | None:
     """Return that a move promises too little after so many failures of its kind, or None."""
-    asked, most = least * 2.0**failures, round(promise, 4)
+    asked = least * 2.0**failures
     if promise > asked:
         return None
-    asked = round(asked, 4)
+    told = message("too-little", move=what, promise=round(promise, 4), least=round(asked, 4))
     if failures and promise > least:
-        return message("too-little-again", move=what, promise=most, least=asked, failures=failures)
-    return message("too-little", move=what, promise=most, least=asked)
+        return message("too-little-again", **told.values, failures=failures)
+    return told
 
 
 def _failed(failure: Failure, what: Message, at_s: float) -> Message:
@@ -104,8 +103,3 @@ def _impossible(inventory: DomainInventory, plan: Plan, what: Message) -> Messag
     if not masks.keeps_promises(inventory, plan):
         return message("guarantees-in-the-way", move=what)
     return None
-
-
-def last_minute(moments_s: tuple[float, ...], now_s: float) -> tuple[float, ...]:
-    """Return the moments less than a minute ago; seconds of the loop's clock."""
-    return tuple(at_s for at_s in moments_s if at_s > now_s - _MINUTE_S)

@@ -40,6 +40,7 @@ from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 Outcome = tuple[State, tuple[Step, ...], tuple[Message, ...]]
 """The next state, the steps, and the reasons for the phase or for doing nothing."""
 
+_MINUTE_S = 60.0
 SHORT_S = 5.0  # after a shorter load the next must last so long, in seconds, before a trial
 
 
@@ -179,7 +180,8 @@ class PolluteBuffer:
 
     def _measure(self, state: State, now: Now) -> Outcome:
         """Measure speeds under the present plan, then begin a trial."""
-        if state.counted and (other := _other_load(state, now)):
+        other = judge.other_load(now.inventory.tenants, state.looks, now.looks)
+        if state.counted and other:
             return self._another_load(state, now, message("another-load", tenant=other))
         seen = _looked(state, now)
         seen = floors.measured(seen, now.inventory.tenants)
@@ -274,8 +276,8 @@ class PolluteBuffer:
     def _rest(self, state: State, now: Now) -> Outcome:
         """Watch the load; measure again after a change, else try the next move that may pay."""
         seen, cause, calm = watch.watch(state, now)
-        traffic = judge.unusual(readings.OTHER_LOAD, state.deviation)
-        if cause and _other_load(state, now, traffic):
+        both = now.inventory.tenants, state.looks, now.looks
+        if cause and (judge.other_load(*both) or judge.other_traffic(*both, state.deviation)):
             return self._another_load(state, now, cause)
         if cause:
             plan = self._called_in(seen, now)
@@ -348,11 +350,6 @@ def _to_rest(state: State) -> State:
     return dataclasses.replace(state, phase=Phase.REST, trial=None, counted=0, strange=0)
 
 
-def _other_load(state: State, now: Now, traffic: float | None = None) -> str | None:
-    """Return the first tenant with another load than judged, `DDIO` for devices, or None."""
-    return judge.other_load(now.inventory.tenants, state.looks, now.looks, traffic)
-
-
 def _looked(state: State, now: Now) -> State:
     """Add a sample to the readings under the plan."""
     count = state.counted + 1
@@ -370,7 +367,7 @@ def _written(before: State, now: Now, outcome: Outcome) -> tuple[State, Decision
         placed = masks.layout(inventory, plan)  # otherwise unchanged
     moved = () if placed is before.layout else _moved(before.layout, placed, inventory)
     written = moved or placed.limits_since(before.layout)
-    recent = search.last_minute(before.changes_at_s, now.at_s)
+    recent = tuple(at_s for at_s in before.changes_at_s if at_s > now.at_s - _MINUTE_S)
     after = dataclasses.replace(
         after,
         iteration=before.iteration + 1,

@@ -11,7 +11,7 @@ from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.state import State
-from iat_nova.strategies.readings import OTHER_LOAD, Looks
+from iat_nova.strategies.readings import Looks
 
 LOOKS = 3  # largest number of samples of a trial
 SUFFERS = 0.05  # loss of speed of a lender, or with DDIO off at the own port
@@ -64,9 +64,8 @@ def _doubtful(
     before, after = (
         looks[DDIO].references_per_s if DDIO in looks else 0.0 for looks in (state.looks, now.looks)
     )
-    limit = judge.unusual(OTHER_LOAD, state.deviation)
     if max(before, after) <= numbers.threshold_miss_low_per_s or not judge.other_traffic(
-        now.inventory.tenants, state.looks, now.looks, limit
+        now.inventory.tenants, state.looks, now.looks, state.deviation
     ):
         return False
     if keep is False:

@@ -94,12 +94,6 @@ def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, Messa
                 ("misses-changed", old.misses_per_s, new.misses_per_s),
                 ("references-changed", old.references_per_s, new.references_per_s),
             ]
-        change, code, was, now = max((_relative(a, b), code, a, b) for code, a, b in matter)
+        change, code, was, now = max((readings.change(a, b), code, a, b) for code, a, b in matter)
         values = {"change": _short(change), "before": _short(was), "after": _short(now)}
         yield change, tenant, message(code, tenant=tenant, **values)
-
-
-def _relative(before: float, after: float) -> float:
-    if before == after:
-        return 0.0
-    return (after - before) / after if after > before else (before - after) / before
