@@ -13,8 +13,9 @@ from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
 from iat_nova.common import plugins
 from iat_nova.model import Mempool, Parameters
-from iat_nova.report import advice, escape, words
+from iat_nova.report import advice, escape, rings, words
 from iat_nova.report.advice import Advice, Assumed, Estimate, Estimator
+from iat_nova.report.rings import Finding
 
 MIB = 1 << 20
 _OVS_TIMEOUT_S = 2.0
@@ -38,13 +39,14 @@ class PoolChoice:
 
 
 class Advise(Page):
-    """Show whether packet buffers fit in DDIO's ways, and changes that make them fit.
+    """Show whether packet buffers fit in DDIO's ways or leak, and changes that make them fit.
 
     The advice uses the agent's facts of this host: the rings of Open vSwitch's ports, the devices
-    of guests, and the part of the cache into which devices may write. Rings inside a guest are not
-    visible from outside: give their size with --guest-ring and --guest-queues. With iat-nova[sim],
-    each choice is tried on the emulated server. Each card there receives 80 % of line rate, but at
-    most 30 Gb/s per queue.
+    of guests, and the part of the cache into which devices may write. The counters of the last
+    minute show whether packets leak to memory, and whether bursts need the rings. Rings inside a
+    guest are not visible from outside: give their size with --guest-ring and --guest-queues. With
+    iat-nova[sim], each choice is tried on the emulated server. Each card there receives 80 % of
+    line rate, but at most 30 Gb/s per queue.
     """
 
     _epilog = """
@@ -78,32 +80,34 @@ examples:
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Return the advice as text."""
         parts = []
-        for found in self._advice(parsed_args):
-            parts.append(_page(found, *self._choices(found, parsed_args)))
+        for found, counted in self._advice(parsed_args):
+            parts.append(_page(found, counted, *self._choices(found, counted, parsed_args)))
         return "\n\n".join(parts)
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the advice as data."""
         domains = []
-        for found in self._advice(parsed_args):
-            now, choices = self._choices(found, parsed_args)
+        for found, counted in self._advice(parsed_args):
+            now, choices = self._choices(found, counted, parsed_args)
             domains.append(
                 {
                     **dataclasses.asdict(found),
                     "capacity_bytes": found.capacity_bytes,
                     "footprint_bytes": found.footprint_bytes,
                     "fits": found.fits,
+                    "counted": dataclasses.asdict(counted) | {"missed": counted.missed},
                     "now": None if now is None else dataclasses.asdict(now),
                     "choices": [dataclasses.asdict(choice) for choice in choices],
                 }
             )
         return {"domains": domains}
 
-    def _advice(self, parsed_args: argparse.Namespace) -> list[Advice]:
+    def _advice(self, parsed_args: argparse.Namespace) -> list[tuple[Advice, Finding]]:
         assumed = Assumed(parsed_args.guest_queues, parsed_args.guest_ring, parsed_args.guest_mtu)
         with self.history(parsed_args) as reader:
             known = reader.latest_inventory()
             latest = {domain: reader.latest(domain) for domain in reader.domains()}
+            samples = {domain: rings.read(reader, domain) for domain in latest}
             said = reader.status()
         if known is None:
             raise Failure("the agent has not recorded an inventory yet", EXIT_NOT_RUNNING)
@@ -120,18 +124,21 @@ examples:
             if mask is None:
                 self.note(f"cache domain {domain.id}: DDIO's ways are not known")
                 continue
+            numbers = parameters.of(domain.id)
             one = advice.advise(
                 known.facts,
                 domain,
                 mask.count,
-                parameters.of(domain.id).ddio_ways_max,
+                numbers.ddio_ways_max,
                 assumed,
                 pools,
             )
             if one is None:
                 self.note(f"cache domain {domain.id}: the size of its ways is not known")
-            else:
-                found.append(one)
+                continue
+            drops_per_s = switch.drops_per_s if switch is not None else None
+            low = numbers.threshold_miss_low_per_s
+            found.append((one, rings.find(one, samples.get(domain.id, ()), drops_per_s, low)))
         return found
 
     def _pools(self, parsed_args: argparse.Namespace) -> tuple[Mempool, ...]:
@@ -148,7 +155,7 @@ examples:
         return mempools.read_mempools(str(text))
 
     def _choices(
-        self, found: Advice, parsed_args: argparse.Namespace
+        self, found: Advice, counted: Finding, parsed_args: argparse.Namespace
     ) -> tuple[Estimate | None, list[PoolChoice]]:
         """Return the estimate of the present state, and helpful changes if buffers do not fit."""
         if not found.rings:
@@ -158,8 +165,8 @@ examples:
             self.note(reason)
             tried = None
         if tried is None:
-            return None, [] if found.fits else list(_helpful(found, _untried))
-        return tried.now(), [] if found.fits else list(_helpful(found, tried.with_))
+            return None, [] if found.fits else list(choices(found, counted, _untried))
+        return tried.now(), [] if found.fits else list(choices(found, counted, tried.with_))
 
 
 class _Emulated:
@@ -189,21 +196,24 @@ class _Emulated:
         if self._estimate is None:
             return None
         found = self._found
-        rings = found.rings if ring is None else advice.with_ring(found.rings, ring)
-        return self._estimate(found, rings, ddio_ways, pool_in_turn)
+        tried = found.rings if ring is None else advice.with_ring(found.rings, ring)
+        return self._estimate(found, tried, ddio_ways, pool_in_turn)
 
 
 def _untried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> None:
     """Replace `_Emulated.with_` where estimates are off or not possible."""
 
 
-def _helpful(
-    found: Advice, tried: Callable[[int | None, int, bool], Estimate | None]
+def choices(
+    found: Advice,
+    counted: Finding,
+    tried: Callable[[int | None, int, bool], Estimate | None],
 ) -> Iterator[PoolChoice]:
     """Yield changes that help everything fit, the least intrusive first.
 
     DDIO ways are offered as far as the policy lets them grow. If no other change makes everything
-    fit, the smallest rings are offered, even if not sufficient.
+    fit, the smallest rings are offered, even if not sufficient. Smaller rings are not offered if
+    bursts or dropped packets need the present rings.
     """
     walked = (found.pool_bytes or 0) > found.footprint_bytes
     ways = found.ddio_ways
@@ -231,8 +241,9 @@ def _helpful(
             tried(None, target, walked),
         )
     size = found.ring_that_fits or (None if more_ways else advice.SMALLEST_RING)
-    if size is not None and size < max(one.descriptors for one in found.rings):
-        rings = advice.with_ring(found.rings, size)
+    largest = max(one.descriptors for one in found.rings)
+    if counted.verdict.may_shrink and size is not None and size < largest:
+        smaller = advice.with_ring(found.rings, size)
         how = []
         if ports := [one.device for one in found.rings if not one.assumed]:
             how += [
@@ -244,15 +255,15 @@ def _helpful(
             how.append("in the guests: ethtool -G (rx, tx), or the application's own options")
         yield PoolChoice(
             f"rings of {size}",
-            f"{'; '.join(how)}; short bursts may then be dropped",
-            sum(one.footprint_bytes for one in rings),
+            f"{'; '.join(how)}; {rings.burst_words(found.rings, size)}",
+            sum(one.footprint_bytes for one in smaller),
             found.capacity_bytes,
             found.ring_that_fits is None,
             tried(size, ways, walked),
         )
 
 
-def _page(found: Advice, now: Estimate | None, choices: list[PoolChoice]) -> str:
+def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[PoolChoice]) -> str:
     """Return the advice for one cache domain."""
     lines = [
         f"cache domain {found.domain}: DDIO has {found.ddio_ways} of {found.ways} ways, "
@@ -290,6 +301,8 @@ def _page(found: Advice, now: Estimate | None, choices: list[PoolChoice]) -> str
             f"It does not fit: {_mib(needed)}, {share}.",
             "Packets may be evicted to memory before they are read.",
         ]
+    if told := rings.told(counted):
+        lines += escape.wrap(told, 80, 4)
     if now is not None:
         lines += [part for line in emulated(now) for part in escape.wrap(line, 80, 4)]
     if choices:
@@ -300,8 +313,13 @@ def _page(found: Advice, now: Estimate | None, choices: list[PoolChoice]) -> str
         lines.append(f"  {choice.what}{partial}: {room}")
         if choice.estimate is not None:
             lines.append(f"    emulated: {_worded(choice.estimate)}")
-        lines.append(f"    {choice.how}")
+        lines += [f"    {part}" for how in choice.how.split("; ") for part in _command_lines(how)]
     return "\n".join(lines)
+
+
+def _command_lines(how: str) -> list[str]:
+    """Return prose in lines of a terminal; a command stays whole, to be copied."""
+    return [how] if how.startswith("ovs-vsctl") else escape.wrap(how, 76, 4)
 
 
 def emulated(now: Estimate) -> Iterator[str]:

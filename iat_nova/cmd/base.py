@@ -198,7 +198,7 @@ class Command(command.Command):  # type: ignore[misc]
         holds = Holds(folder).current(now_s)
         try:
             with self.history(parsed_args) as reader:
-                view = gather(reader, pause, agent=agent, holds=holds)
+                view = gather(reader, pause, agent=agent, holds=holds, leaks=True)
         except NoHistory:
             if not agent.alive:
                 raise

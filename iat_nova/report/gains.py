@@ -74,3 +74,12 @@ def _gain(tenant: str, priority: Priority, speeds: Sequence[tuple[float, float]]
 
 def _mean(speeds: Sequence[tuple[float, float]]) -> float:
     return sum(speed for _, speed in speeds) / len(speeds)
+
+
+def worth_tiles(samples: Sequence[Iteration], inventory: DomainInventory) -> list[tuple[str, str]]:
+    """Return value and caption of what enforcing could have given while nothing was written."""
+    found = worth(samples, inventory)
+    if found is None:
+        return []
+    caption = "likely gain of critical guests if the agent had enforced"
+    return [(f"{found.likely:+.1%}", f"{caption} (at most {found.most:.0%})")]

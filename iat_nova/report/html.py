@@ -12,9 +12,20 @@ from typing import Any
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory, Rates
-from iat_nova.report import charts, escape, page, sentences, stretches, times, view, waymap, words
+from iat_nova.report import (
+    charts,
+    escape,
+    page,
+    rings,
+    sentences,
+    stretches,
+    times,
+    view,
+    waymap,
+    words,
+)
 from iat_nova.report.charts import Axis, Curve, Span
-from iat_nova.report.gains import Gain, gains, worth
+from iat_nova.report.gains import Gain, gains, worth_tiles
 from iat_nova.report.stretches import Stretch
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
@@ -57,7 +68,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
     if span is None or span[1] < begin_s:
         raise NothingToReport("no iteration is recorded in this period")
     axis = Axis(max(begin_s, span[0]), span[1])
-    seen = view.gather(reader)
+    seen = view.gather(reader, leaks=True)
     status = seen.now.status if seen.now else None
     stories = [
         story
@@ -74,8 +85,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             made=times.moment(time.time()),
             status=status,
             domains=[
-                _section(story, axis, _low(seen, story.domain), status.phases if status else ())
-                for story in stories
+                _section(story, axis, seen, status.phases if status else ()) for story in stories
             ],
             tenants=[
                 view.tenant_row(domain, tenant)
@@ -175,19 +185,25 @@ def _state_styles(declared: Sequence[str], spans: Sequence[Span]) -> dict[str, s
 
 
 def _section(
-    story: _Story, axis: Axis, low_per_s: float | None, phases: Sequence[str]
+    story: _Story, axis: Axis, seen: view.HostView, phases: Sequence[str]
 ) -> dict[str, Any]:
     """Return one domain's values for the template; `phases` are declared by the strategy."""
-    colours = charts.hues(story.inventories)
+    colours, low_per_s = charts.hues(story.inventories), seen.low_per_s(story.domain)
     limit = (low_per_s, f"busy above {figures.rate(low_per_s)}") if low_per_s else None
     iterations, did = story.counts
     speeds = gains(story.samples, story.inventory)
-    tiles = [*_speed_tiles(speeds, story), *_worth_tiles(story), *_ddio_tiles(story)]
+    tiles = [
+        *_speed_tiles(speeds, story),
+        *worth_tiles(story.samples, story.inventory),
+        *_ddio_tiles(story),
+    ]
+    for one in seen.domains:
+        tiles += rings.tiles(one.rings) if one.inventory.domain.id == story.domain else []
     return {
         "id": story.domain,
         "iterations": iterations,
         "decisions": did,
-        "tiles": [*tiles, _quiet_tile(story, axis)],
+        "tiles": [*tiles, stretches.tile(story.quiet, axis.begin_s, axis.end_s)],
         "speeds": [_speed_row(one, story.inventory, colours) for one in speeds],
         "quiet": charts.quiet_strip(axis, story.quiet),
         "sets": waymap.sets(story.spans[-1].layout, story.spans[-1].inventory, SETS_WIDTH)
@@ -236,15 +252,6 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     return found
 
 
-def _worth_tiles(story: _Story) -> list[tuple[str, str]]:
-    """Return value and caption of what enforcing could have given while nothing was written."""
-    found = worth(story.samples, story.inventory)
-    if found is None:
-        return []
-    caption = "likely gain of critical guests if the agent had enforced"
-    return [(f"{found.likely:+.1%}", f"{caption} (at most {found.most:.0%})")]
-
-
 def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:
     """Return value and caption of DDIO's ways, and of its highest misses, with their moments."""
     found = []
@@ -265,13 +272,6 @@ def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:
         rate, wall_s = max(misses)
         found.append((figures.rate(rate), f"most DDIO misses, at {times.moment(wall_s)}"))
     return found
-
-
-def _quiet_tile(story: _Story, axis: Axis) -> tuple[str, str]:
-    """Return the share of the period in stretches without a decision."""
-    quiet_s = sum(one.end_s - one.begin_s for one in story.quiet if one.decided)
-    share = quiet_s / (axis.end_s - axis.begin_s) if axis.end_s > axis.begin_s else 0.0
-    return f"{share:.0%}", f"of the time nothing was done for {stretches.LEAST_S:.0f} s or longer"
 
 
 def _speed_row(one: Gain, inventory: DomainInventory, colours: dict[str, str]) -> dict[str, Any]:
@@ -425,10 +425,6 @@ def _shadow(seen: view.HostView, domain: view.DomainView, wall_s: float) -> dict
         "rate": shown[0],
         "meanwhile_rate": shown[1],
     }
-
-
-def _low(seen: view.HostView, domain: int) -> float | None:
-    return seen.now.status.parameters.of(domain).threshold_miss_low_per_s if seen.now else None
 
 
 def _interval_s(seen: view.HostView) -> float:

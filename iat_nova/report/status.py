@@ -9,7 +9,7 @@ from typing import Any
 
 from iat_nova.model import UNLIMITED, Hold, verbatim
 from iat_nova.model.reasons import Code, Reason, about
-from iat_nova.report import escape, pressures, sentences, times, waymap, words
+from iat_nova.report import escape, pressures, rings, sentences, times, waymap, words
 from iat_nova.report.view import (
     DomainView,
     HostView,
@@ -215,7 +215,7 @@ _NO_LAYOUT = {
 
 
 def _room(domain: DomainView) -> list[str]:
-    """Return in lines whether a layout is left to try, what enforcing could gain, and room."""
+    """Return lines: whether a layout is left to try, what enforcing could gain, leaks, and room."""
     assert domain.latest is not None
     iteration = domain.latest.iteration
     lines = []
@@ -225,6 +225,8 @@ def _room(domain: DomainView) -> list[str]:
     if worth is not None:
         told = pressures.worth_words(worth)
         lines.append(f"gain of critical guests if the agent enforced: {told}")
+    if leak := rings.short(domain.rings):
+        lines.append(leak)
     found = pressures.newcomers(domain.inventory, iteration)
     if found:
         ways = ", ".join(
@@ -316,6 +318,7 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
         "outlook": latest.outlook,
         "exhausted": pressures.exhausted(latest),
         "enforcing_gain": None if worth is None else dataclasses.asdict(worth),
+        "rings": domain.rings.verdict if domain.rings is not None else None,
         "newcomer_ways": {
             priority.value: round(ways, 2)
             for priority, ways in pressures.newcomers(domain.inventory, latest).items()

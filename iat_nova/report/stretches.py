@@ -99,3 +99,10 @@ def _gap(reader: HistoryReader, domain: int, begin_s: float, end_s: float) -> St
     moment = moments.at(reader, (begin_s + end_s) / 2, domain, NOBODY, exact=True)
     text = moments.cause(moment) if moment is not None else ""
     return Stretch(begin_s, end_s, text or "no iteration is recorded", busy=False, decided=False)
+
+
+def tile(quiet: Sequence[Stretch], begin_s: float, end_s: float) -> tuple[str, str]:
+    """Return the share of a period in stretches without a decision, and a caption."""
+    quiet_s = sum(one.end_s - one.begin_s for one in quiet if one.decided)
+    share = quiet_s / (end_s - begin_s) if end_s > begin_s else 0.0
+    return f"{share:.0%}", f"of the time nothing was done for {LEAST_S:.0f} s or longer"

@@ -13,6 +13,7 @@ from iat_nova.model import (
     DomainInventory,
     Hold,
     Layout,
+    Parameters,
     Pause,
     PortRates,
     Priority,
@@ -20,7 +21,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.report import pressures, sentences, times
+from iat_nova.report import pressures, rings, sentences, times
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
@@ -32,12 +33,16 @@ NOBODY = AgentNow(AgentState.STOPPED)
 
 @dataclasses.dataclass(frozen=True)  # without slots: keeps what is computed once
 class DomainView:
-    """A cache domain: tenants, newest iteration, and last decision with an action."""
+    """A cache domain: tenants, newest iteration, and last decision with an action.
+
+    `rings`: whether packets leak from DDIO's ways, if asked for.
+    """
 
     inventory: DomainInventory
     latest: Recorded | None
     decision: Recorded | None
     shadow: ShadowDomain | None = None  # the shadow strategy's layout
+    rings: rings.Finding | None = None
 
     @property
     def layout(self) -> Layout | None:
@@ -146,6 +151,10 @@ class HostView:
         """Whether an agent iterates now."""
         return self.agent.state is AgentState.RUNNING
 
+    def low_per_s(self, domain: int) -> float | None:
+        """Return the policy's rate of DDIO misses below which a domain counts as idle."""
+        return self.now.status.parameters.of(domain).threshold_miss_low_per_s if self.now else None
+
     @property
     def recorded(self) -> bool:
         """Whether the running agent wrote the stored status; on a full disk it cannot."""
@@ -158,8 +167,10 @@ def gather(
     events: int = 5,
     agent: AgentNow = NOBODY,
     holds: tuple[Hold, ...] = (),
+    *,
+    leaks: bool = False,
 ) -> HostView:
-    """Read the newest records. Raises the reader's errors."""
+    """Read the newest records, with `leaks` those of a minute. Raises the reader's errors."""
     inventory = reader.latest_inventory()
     known: Mapping[int, DomainInventory] = inventory.domains if inventory else {}
     domains = []
@@ -167,7 +178,12 @@ def gather(
     shadows = said.status.shadow.domains if said and said.status.shadow else {}
     for number, tenants in sorted(known.items()):
         newest = next(iter(reader.decisions(1, number)), None)
-        domains.append(DomainView(tenants, reader.latest(number), newest, shadows.get(number)))
+        one = DomainView(tenants, reader.latest(number), newest, shadows.get(number))
+        if leaks and inventory is not None and one.ddio is not None:
+            numbers = (said.status.parameters if said else Parameters()).of(number)
+            found = rings.of_domain(reader, inventory.facts, tenants.domain, one.ddio, numbers)
+            one = dataclasses.replace(one, rings=found)
+        domains.append(one)
     told = tuple(reader.events(events))
     hostname = inventory.facts.host.hostname if inventory else ""
     return HostView(

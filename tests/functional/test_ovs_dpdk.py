@@ -2,10 +2,14 @@
 """A real OVS-DPDK: PMD threads on real CPUs and a vhost-user port."""
 
 import os
+import shlex
 from unittest import mock
 
+from iat_nova.cmd.advise import choices
 from iat_nova.inventory import mempools, pmd, pmd_stats
 from iat_nova.inventory.traffic import Traffic
+from iat_nova.model import CacheDomain, Facts, HostFacts, Sample
+from iat_nova.report import advice, rings
 from tests.functional import huge_pages, ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
 
@@ -102,3 +106,32 @@ class DpdkTest(OvsTestCase):
         (pool,) = mempools.read_mempools(self.daemons.appctl(mempools.METHOD))
         self.assertTrue(pool.in_turn, pool.handler)
         self.assertGreater(pool.buffers, 512)
+
+    def test_a_leaking_ring_is_made_smaller_as_advised(self):
+        """The printed command, as it stands, makes the port's ring one that fits."""
+        self.until(lambda switch: switch and len(switch.ports) == 2)
+        self.daemons.vsctl(
+            *("add-port", "br-int", "null0", "--", "set", "Interface", "null0", "type=dpdk"),
+            *("options:dpdk-devargs=net_null0", "options:n_rxq_desc=4096"),
+        )
+        switch = self.until(lambda switch: len(switch.ports) == 3)
+        domain = CacheDomain(id=0, cpus=(0,), ways=11, classes=16, way_bytes=2 << 20)
+
+        def facts_of(switch):
+            return Facts(HostFacts("host", (domain,), (0,), ()), (), switch)
+
+        asked = advice.advise(facts_of(switch), domain, 2, 2, advice.Assumed())
+        leak = Sample(0, 1.0, 1.0, {}, ddio_hits_per_s=3e7, ddio_misses_per_s=2e7)
+        found = rings.find(asked, [leak], switch.drops_per_s, 1e6)
+        self.assertIs(rings.Verdict.LEAK, found.verdict)
+        self.assertEqual("null0", found.largest.device)
+        (choice,) = choices(asked, found, lambda *_: None)
+        command = shlex.split(choice.how.partition("; ")[0])
+        self.assertEqual("ovs-vsctl", command[0])
+        self.daemons.vsctl(*command[1:])
+        switch = self.until(
+            lambda switch: {one.name: one.rx_descriptors for one in switch.ports}["null0"] != 4096
+        )
+        self.assertTrue(advice.advise(facts_of(switch), domain, 2, 2, advice.Assumed()).fits)
+        log = (self.daemons.folder / "ovs-vswitchd.log").read_text()
+        self.assertNotIn("null0: could not set configuration", log)

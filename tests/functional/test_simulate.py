@@ -413,3 +413,18 @@ class TestAdvise(CliCase):
         self.assertIn("the policy's ddio_ways_max allows no more", page)
         self.assertNotIn("rings of 512, a partial", page)
         self.assertIn("rings of 64, a partial gain (it still does not fit): ", crowded)
+        self.assertEqual("leak", domain["counted"]["verdict"])  # the ring's first turn
+        self.assertIn("packets leak to memory", page)
+
+    def test_bursts_need_their_rings(self):
+        """Packets leak, and come in bursts: the advice has no smaller rings; status has a line."""
+        with tempfile.TemporaryDirectory() as folder:
+            kept = ("--state-dir", str(pathlib.Path(folder) / "state"))
+            unmanaged = ("--strategy", "unmanaged", "--seconds", "8")
+            self.run_it("simulate", "run", "short-bursts", "--keep", kept[1], *unmanaged)
+            page = " ".join(self.run_it(*kept, "advise", "--no-estimate")[1].split())
+            status = self.run_it(*kept, "status")[1]
+        self.assertIn("packets leak to memory, most of all the ring of 0000:3b:02.0", page)
+        self.assertIn("Do not shrink the rings", page)
+        self.assertNotIn("rings of", page.partition("what would help")[2])
+        self.assertRegex(status, r"\d+% of inbound lines leak to memory: see iat-nova advise")

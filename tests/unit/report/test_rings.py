@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether rings leak, by counters, and whether they may shrink."""
+
+import dataclasses
+import unittest
+
+from iat_nova.model import Sample
+from iat_nova.report import rings
+from iat_nova.report.rings import Verdict
+from tests.unit.report import test_advice as known
+
+LOW = 1e6
+
+
+def samples(*inbound, missed=0.5):
+    return [
+        Sample(0, float(number), 1.0, {}, ddio_hits_per_s=(1 - missed) * rate,
+               ddio_misses_per_s=missed * rate)
+        for number, rate in enumerate(inbound)
+    ]  # fmt: skip
+
+
+class Verdicts(unittest.TestCase):
+    """Each verdict, its sentence, and whether smaller rings are advised."""
+
+    def find(self, counted, ports=(known.PORT,), drops_per_s=None):
+        return rings.find(known.advise(known.facts(ports)), counted, drops_per_s, LOW)
+
+    def test_buffers_that_fit(self):
+        """Misses of other devices do not count against rings that fit."""
+        small = dataclasses.replace(known.PORT, rx_descriptors=64)
+        found = self.find(samples(1e8), [small])
+        self.assertIs(Verdict.FIT, found.verdict)
+        self.assertIsNone(rings.told(found))
+        self.assertIsNone(rings.short(found))
+
+    def test_leak(self):
+        """The sentence has the share and names the largest ring."""
+        small = dataclasses.replace(known.PORT, name="dpdk1", rx_descriptors=64)
+        found = self.find(samples(4e7, 6e7), [small, known.PORT])
+        self.assertIs(Verdict.LEAK, found.verdict)
+        self.assertTrue(found.verdict.may_shrink)
+        self.assertEqual((5e7, 2.5e7), (found.inbound_lines_per_s, found.missed_lines_per_s))
+        self.assertEqual(
+            "Counted: 25.0 M/s of 50.0 M/s lines miss (50%): packets leak to memory, most of all "
+            "the ring of dpdk0 (Open vSwitch).",
+            rings.told(found),
+        )
+        self.assertIn("50% of inbound lines leak", rings.short(found))
+        self.assertEqual("50%", rings.tiles(found)[0][0])
+
+    def test_too_large_and_idle(self):
+        """Rings that could leak do not at a light load: leave them."""
+        found = self.find(samples(5e7, missed=0.01))
+        self.assertIs(Verdict.FEW_MISSES, found.verdict)
+        self.assertIn("Leave the rings as they are", rings.told(found))
+        self.assertIsNone(rings.short(found))
+
+    def test_bursts_need_the_ring(self):
+        """The mean hides bursts: no smaller ring."""
+        found = self.find(samples(1e7, 1e7, 1e7, 6e7))
+        self.assertIs(Verdict.LEAK_IN_BURSTS, found.verdict)
+        self.assertFalse(found.verdict.may_shrink)
+        self.assertIn("Do not shrink", rings.told(found))
+
+    def test_drops(self):
+        """A ring that overflows already must not shrink."""
+        found = self.find(samples(5e7), drops_per_s=1200.0)
+        self.assertIs(Verdict.LEAK_WITH_DROPS, found.verdict)
+        self.assertFalse(found.verdict.may_shrink)
+        self.assertIn("drop 1200 packets a second. Do not shrink", rings.told(found))
+
+    def test_not_counted(self):
+        """AMD counts lines that devices wrote, without hits."""
+        found = self.find([Sample(0, 1.0, 1.0, {}, ddio_writes_per_s=5e7)])
+        self.assertIs(Verdict.NOT_COUNTED, found.verdict)
+        self.assertIn("a leak would not be seen", rings.told(found))
+
+    def test_no_sample(self):
+        """Before the first iteration nothing is counted."""
+        self.assertIs(Verdict.NOT_COUNTED, self.find([]).verdict)
+
+
+class Bursts(unittest.TestCase):
+    """The risk of a smaller ring."""
+
+    def test_time_until_full(self):
+        """25 Gb/s are 37.2 M shortest frames a second (84 bytes each on the wire)."""
+        (ring,) = known.advise(known.facts([known.PORT])).rings
+        self.assertAlmostEqual(2048 / 37.2, rings.full_after_us(ring, 2048), delta=0.05)
+        self.assertIn("in 6.9 µs (now 55.1 µs)", rings.burst_words([ring], 256))
+
+    def test_unknown_speed(self):
+        """Without the card's speed there is no figure."""
+        (ring,) = known.advise(known.facts([known.PORT])).rings
+        ring = dataclasses.replace(ring, speed_gbps=None)
+        self.assertEqual("short bursts may then be dropped", rings.burst_words([ring], 256))
