@@ -246,6 +246,7 @@ examples:
             allocator=machine.allocator,
             ddio=machine.ddio,
             ddio_refused=chosen["ddio"].why if fixed else None,
+            ddio_counted=chosen["ddio counters"].why,
             clock=machine.clock,
             walker=Chase(),
             inbound=DiskReads(disk, machine.clock) if disk else PresentTraffic(),

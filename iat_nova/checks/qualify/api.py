@@ -88,7 +88,10 @@ class InboundTraffic(Protocol):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The PCI addresses of the device that writes and of the bridges above; empty: unknown."""
+        """The PCI addresses of the device that writes and of the bridges above; empty: unknown.
+
+        Raises `Unavailable` if several devices write.
+        """
 
 
 class Streams(Protocol):
@@ -127,7 +130,8 @@ class Bench:
 
     `cpus`: idle CPUs of `domain`; the first walks, the last issues I/O. `clusters`: number of NUMA
     nodes that share the LLC. `ddio_refused`: the reason why DDIO's ways cannot be moved, or None.
-    `port_ways`: None without I/O RDT.
+    `ddio_counted`: how DDIO's hits and misses are counted, or why not. `port_ways`: None without
+    I/O RDT.
     """
 
     domain: CacheDomain
@@ -138,6 +142,7 @@ class Bench:
     allocator: CacheAllocator
     ddio: DdioWays
     ddio_refused: Message | None
+    ddio_counted: Message
     clock: Clock
     walker: Walker
     inbound: InboundTraffic

@@ -50,7 +50,7 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[StretchRow]:
     if bench.ddio_refused is not None:
         raise Unavailable(message("ddio-not-movable", cause=bench.ddio_refused))
     if not any(domain.ddio_counters for domain in bench.domains):
-        raise Unavailable(message("ddio-not-counted"))
+        raise Unavailable(message("ddio-not-counted", cause=bench.ddio_counted))
     way_bytes = (bench.domain.way_bytes or 0) // bench.clusters
     bench.counters.watch(bench.cpus)
     with bench.inbound.flowing(bench.cpus[-1], FITS * way_bytes):

@@ -57,7 +57,7 @@ def _place(bench: Bench) -> tuple[CacheDomain, str]:
         for port in domain.device_ports:
             if not behind.isdisjoint(port.devices):
                 if not domain.ddio_counters:
-                    raise Unavailable(message("ddio-not-counted"))
+                    raise Unavailable(message("ddio-not-counted", cause=bench.ddio_counted))
                 return domain, port.id
     raise Unavailable(message("port-of-disk-unknown"), message("name-nvme-behind-port"))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import stat
 import subprocess
@@ -26,6 +27,7 @@ START_S = 2.0  # fio reports errors within this time
 LONGEST_S = 180  # fio ends by itself, even if this process was killed
 STREAM_S = 6  # stress-ng gives no rate of a shorter stream
 _END_S = 10.0
+_CONTROLLER = re.compile(r"nvme[0-9]+")
 
 
 class DiskReads:
@@ -43,9 +45,24 @@ class DiskReads:
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The PCI addresses in the place of a block device in sysfs; empty for a file."""
+        """The PCI addresses in the place of a block device in sysfs; empty for a file.
+
+        With NVMe multipath the block device is below a virtual subsystem, whose folder has a link
+        to each controller (Linux, drivers/nvme/host/core.c). Raises `Unavailable` if the disk has
+        several controllers.
+        """
         place = (self._blocks / self._disk.resolve().name).resolve()
-        return tuple(part for part in place.parts if ADDRESS.fullmatch(part))
+        above = (one for one in place.parents if one.parent.name == "nvme-subsystem")
+        if (subsystem := next(above, None)) is None:
+            return _addresses(place)
+        links = (one for one in subsystem.iterdir() if _CONTROLLER.fullmatch(one.name))
+        controllers = {link.resolve() for link in links}
+        if len(controllers) > 1:
+            raise Unavailable(
+                message("disk-has-controllers", controllers=len(controllers)),
+                message("name-nvme-behind-port"),
+            )
+        return _addresses(*controllers)
 
     @contextlib.contextmanager
     def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
@@ -83,6 +100,10 @@ class DiskReads:
             raise Unavailable(
                 message("disk-unfit", least_mib=4 * least >> 20), message("write-large-file")
             )
+
+
+def _addresses(*places: Path) -> tuple[str, ...]:
+    return tuple(part for place in places for part in place.parts if ADDRESS.fullmatch(part))
 
 
 class PresentTraffic:

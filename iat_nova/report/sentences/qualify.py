@@ -87,13 +87,15 @@ _UNAVAILABLE: Mapping[str, str] = {
     "core-not-counted": "CPU {cpu}: its counters could not be read; another program may use them "
     "(perf, a guest with a virtual PMU)",
     "ddio-not-movable": "DDIO's ways cannot be moved: {cause:also}",
-    "ddio-not-counted": "this CPU or kernel does not count hits and misses of devices; a test of "
-    "DDIO needs them",
+    "ddio-not-counted": "hits and misses of devices, which the test needs, are not counted: "
+    "{cause:also}",
     "ddio-has-no-ways": "no mask for DDIO is set or known here: devices may fill any way",
     "ddio-little-written": "devices write {lines_per_s:rate} cache lines: a result needs at least "
     "{least_per_s:rate}",
     "ports-not-placed": "single ports get no ways here",
     "port-of-disk-unknown": "no port with a class of its own (I/O RDT) is known to be the disk's",
+    "disk-has-controllers": "the disk has {controllers} NVMe controllers (multipath): no port "
+    "is its alone",
     "ddio-counters-stopped": "DDIO's counters stopped; another program may use them (perf, pcm)",
     "slices-not-counted": "no slice counts what devices write on this CPU",
     "slices-not-read": "no slice could be read; another program may use their counters",

@@ -13,6 +13,7 @@ from iat_nova.checks.qualify.registry import TESTS, usual
 from iat_nova.experiments.bench import fake
 from iat_nova.hardware.api import Counts, DomainCounts
 from iat_nova.model import BandwidthControl, DevicePort, WayMask, message
+from iat_nova.report import sentences
 from tests.qualify_sample import counted, obeys, streams, stretches, walks
 
 DISK = "0000:5e:00.0"
@@ -179,6 +180,20 @@ class Port(unittest.TestCase):
             with self.subTest(why), self.assertRaisesRegex(Unavailable, why):
                 port.measure(self.bench(host, **given), lambda step: None)
             self.assertEqual([], host.ddio_masks)
+
+    def test_not_counted(self):
+        """The reason is that of the choice of counters, here and in the test of DDIO."""
+        host = PortHost()
+        host.domain = dataclasses.replace(host.domain, ddio_counters=False)
+        bench = self.bench(host, ddio_counted=message("cha-pmus-absent"))
+        for test in (port, ddio):
+            with self.subTest(test.__name__), self.assertRaises(Unavailable) as refused:
+                test.measure(bench, lambda step: None)
+            self.assertEqual(
+                "hits and misses of devices, which the test needs, are not counted: no uncore_cha "
+                "PMU (modprobe intel_uncore)",
+                sentences.text(refused.exception.message),
+            )
 
 
 class PortHost:

@@ -123,6 +123,29 @@ class Programs(unittest.TestCase):
             self.assertEqual((), file.devices)
             self.assertEqual((), PresentTraffic().devices)
 
+    def test_where_a_multipath_disk_is(self):
+        """The kernel shows it below a virtual subsystem, which links to the controllers."""
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            subsystem = folder / "devices/virtual/nvme-subsystem/nvme-subsys3"
+            (subsystem / "nvme3n1").mkdir(parents=True)
+            (folder / "block").mkdir()
+            (folder / "block" / "nvme3n1").symlink_to(subsystem / "nvme3n1")
+            disk = DiskReads(folder / "dev" / "nvme3n1", SystemClock(), folder / "block")
+            part = DiskReads(folder / "dev" / "nvme3n1p1", SystemClock(), folder / "block")
+            (subsystem / "nvme3n1" / "nvme3n1p1").mkdir()
+            (folder / "block" / "nvme3n1p1").symlink_to(subsystem / "nvme3n1" / "nvme3n1p1")
+            self.assertEqual((), disk.devices)
+            for number, above in enumerate(("0000:5e:00.0", "0000:af:00.0")):
+                controller = folder / f"devices/pci0000:5d/{above}/nvme/nvme{number}"
+                (controller / f"nvme3c{number}n1").mkdir(parents=True)
+                (subsystem / f"nvme{number}").symlink_to(controller)
+                if not number:
+                    self.assertEqual(("0000:5e:00.0",), disk.devices)
+                    self.assertEqual(("0000:5e:00.0",), part.devices)
+            with self.assertRaisesRegex(Unavailable, "disk-has-controllers.controllers=2"):
+                _ = disk.devices
+
 
 class Cpus(unittest.TestCase):
     """Which CPUs are used."""
