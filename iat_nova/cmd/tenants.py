@@ -11,7 +11,7 @@ from typing import Any
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister, folded
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, DomainInventory, Tenant, TenantKind
-from iat_nova.report import escape, view, words
+from iat_nova.report import escape, port_table, view, words
 from iat_nova.report.view import DomainView
 
 
@@ -19,7 +19,9 @@ class Tenants(Lister):
     """List the tenants of the last-level cache, their attachments and ways.
 
     A guest on two cache domains is listed once for each. An empty cell means unknown. Guests of the
-    same name have the beginning of their UUID behind it. Warnings are below the table.
+    same name have the beginning of their UUID behind it. Warnings are below the table. With I/O RDT
+    the ports of devices follow: the tenants behind, the ways (DDIO: the port has those of all
+    devices), and occupancy and memory traffic where these are counted.
     """
 
     _below: tuple[str, ...] = ()  # lines below the table
@@ -30,6 +32,7 @@ class Tenants(Lister):
 examples:
   iat-nova tenants                                 the list
   iat-nova tenants --long                          with UUID, devices, class, owner and rates
+  iat-nova tenants --ports                         ports of devices instead (I/O RDT)
   iat-nova tenants -f json                         for programs
   iat-nova tenants -c name -c ways -c mask -f csv  some columns
 """
@@ -37,20 +40,29 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the options."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("--long", action="store_true", help="more columns")
+        which = parser.add_mutually_exclusive_group()
+        which.add_argument("--long", action="store_true", help="more columns")
+        which.add_argument(
+            "--ports", action="store_true", help="ports of devices (I/O RDT) instead of tenants"
+        )
         return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
-        """Return the columns and one row per tenant."""
+        """Return the columns and one row per tenant, or per port."""
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
+        if parsed_args.ports:
+            return self._ports(parsed_args, seen.domains)
         columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
         table = parsed_args.formatter == "table"
         if table and not (parsed_args.long or parsed_args.columns):
+            width = shutil.get_terminal_size().columns
             self._below = (view.LEGEND, *_warnings(seen.domains))
-            return _brief(seen.domains, shutil.get_terminal_size().columns)
+            if ports := port_table.lines(seen.domains, width):
+                self._below += ("", *ports)
+            return _brief(seen.domains, width)
         if table:
             left_out = _said_nothing(seen.domains).difference(parsed_args.columns)
             columns = tuple(column for column in columns if column not in left_out)
@@ -64,6 +76,20 @@ examples:
         if table and parsed_args.long and not of_a_table:
             self._instead = tuple(_blocks(columns, rows, shutil.get_terminal_size().columns))
         return columns, rows
+
+    def _ports(
+        self, parsed_args: argparse.Namespace, domains: Sequence[DomainView]
+    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+        """Return the columns and one row per port."""
+        if parsed_args.formatter == "table" and not parsed_args.columns:
+            width = shutil.get_terminal_size().columns - 1
+            headings, cells = port_table.table(domains, width, _EDGES)
+            return headings, [*cells]
+        columns = port_table.COLUMNS
+        return columns, [
+            tuple(self.cell(parsed_args, values[column]) for column in columns)
+            for values in port_table.rows(domains)
+        ]
 
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Any, data: Any

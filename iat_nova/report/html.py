@@ -6,16 +6,17 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.model import DDIO, DomainInventory, Rates
+from iat_nova.model import DDIO, DomainInventory
 from iat_nova.report import (
     charts,
     escape,
     page,
+    rate_rows,
     rings,
     sentences,
     stretches,
@@ -26,6 +27,7 @@ from iat_nova.report import (
 )
 from iat_nova.report.charts import Axis, Curve, Span
 from iat_nova.report.gains import Gain, gains, worth_tiles
+from iat_nova.report.rate_rows import RateColumn
 from iat_nova.report.stretches import Stretch
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
@@ -102,7 +104,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             attached=words.ATTACHED,
             held=words.held,
             cpu_ranges=format_cpus,
-            share=lambda value: "-" if value is None else _percent(value),
+            share=lambda value: "-" if value is None else rate_rows.percent(value),
         )
     )
 
@@ -188,7 +190,9 @@ def _section(
     story: _Story, axis: Axis, seen: view.HostView, phases: Sequence[str]
 ) -> dict[str, Any]:
     """Return one domain's values for the template; `phases` are declared by the strategy."""
-    colours, low_per_s = charts.hues(story.inventories), seen.low_per_s(story.domain)
+    colours, columns = charts.hues(story.inventories), _columns(story)
+    low_per_s = seen.low_per_s(story.domain)
+    now = next((one for one in seen.domains if one.inventory.domain.id == story.domain), None)
     limit = (low_per_s, f"busy above {figures.rate(low_per_s)}") if low_per_s else None
     iterations, did = story.counts
     speeds = gains(story.samples, story.inventory)
@@ -214,23 +218,23 @@ def _section(
         "misses": charts.curves(
             axis,
             [Curve("DDIO misses", "bad", _ddio(story, "ddio_misses_per_s"))],
-            unit=_rate,
+            unit=figures.rate,
             limit=limit,
             gap_s=story.gap_s,
         ),
         "hits": charts.curves(
             axis,
             [Curve("DDIO hits", "good", _ddio(story, "ddio_hits_per_s"))],
-            unit=_rate,
+            unit=figures.rate,
             gap_s=story.gap_s,
         ),
         "legend": _legend(story, colours),
         "rates": [
-            _tenant_curves(axis, story, tenant.id, names[tenant.id], colours[tenant.id])
-            for names in (story.inventory.names,)
+            _tenant_row(axis, story, tenant.id, columns, colours)
             for tenant in story.inventory.tenants
         ],
-        "rate_columns": [title for title, _, _ in _columns(story)],
+        "rate_columns": [column.title for column in columns],
+        "ports": rate_rows.ports(axis, story.samples, now, story.gap_s) if now else None,
         "table": _table(story),
         "not_shown": max(0, did - DECISIONS),
     }
@@ -325,43 +329,19 @@ def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:
     return [(one.wall_s, getattr(one.sample, field)) for one in story.samples]
 
 
-def _columns(story: _Story) -> list[tuple[str, str, Callable[[float], str]]]:
-    """Return title, field and unit of each tenant column; monitoring columns only with data."""
-    counted = [
-        ("IPC", "ipc", _ratio),
-        ("LLC references", "references_per_s", _rate),
-        ("LLC misses", "misses_per_s", _rate),
-        ("Miss rate", "miss_ratio", _percent),
-    ]
-    monitored = [
-        ("In the LLC", "occupancy_bytes", figures.size),
-        ("Memory traffic", "memory_bytes_per_s", _traffic),
-    ]
-    rates = [rates for one in story.samples for rates in one.sample.tenants.values()]
-    return counted + [
-        column for column in monitored if any(getattr(one, column[1]) is not None for one in rates)
-    ]
+def _columns(story: _Story) -> tuple[RateColumn, ...]:
+    """Return the columns of tenants' curves; monitoring columns only with data."""
+    rates = (rates for one in story.samples for rates in one.sample.tenants.values())
+    return (*rate_rows.COUNTED, *rate_rows.known(rates))
 
 
-def _traffic(bytes_per_s: float) -> str:
-    return f"{figures.size(bytes_per_s)}/s"
-
-
-def _tenant_curves(axis: Axis, story: _Story, tenant: str, name: str, style: str) -> dict[str, Any]:
-    """Return a tenant's row of small curves with the last values."""
-    rates: Sequence[tuple[float, Rates | None]] = [
-        (one.wall_s, one.sample.tenants.get(tenant)) for one in story.samples
-    ]
-    last = next((found for _, found in reversed(rates) if found is not None), None)
-    row: dict[str, Any] = {"name": name, "style": style, "cells": []}
-    for title, field, unit in _columns(story):
-        points = [(at_s, getattr(found, field) if found else None) for at_s, found in rates]
-        drawn = charts.small_curve(axis, Curve(title, style, points), unit=unit, gap_s=story.gap_s)
-        latest = getattr(last, field) if last else None
-        value = "-" if latest is None else unit(latest)
-        highest = max((value for _, value in points if value is not None), default=None)
-        row["cells"].append((drawn, value, unit(highest) if highest is not None else "-"))
-    return row
+def _tenant_row(
+    axis: Axis, story: _Story, tenant: str, columns: Sequence[RateColumn], colours: dict[str, str]
+) -> dict[str, Any]:
+    """Return a tenant's row of small curves."""
+    rates = [(one.wall_s, one.sample.tenants.get(tenant)) for one in story.samples]
+    drawn = rate_rows.cells(axis, columns, rates, colours[tenant], story.gap_s)
+    return {"name": story.inventory.names[tenant], "style": colours[tenant], "cells": drawn}
 
 
 def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any]:
@@ -429,15 +409,3 @@ def _shadow(seen: view.HostView, domain: view.DomainView, wall_s: float) -> dict
 
 def _interval_s(seen: view.HostView) -> float:
     return seen.now.status.interval_s if seen.now else 1.0
-
-
-def _rate(value: float) -> str:
-    return figures.rate(value)
-
-
-def _ratio(value: float) -> str:
-    return f"{value:.2f}"
-
-
-def _percent(value: float) -> str:
-    return f"{value:.1%}"

@@ -26,7 +26,18 @@ from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.when import moment
 from iat_nova.conf import LOCK
-from iat_nova.model import Action, Hold, TenantKind, WayRequest, message, verbatim
+from iat_nova.model import (
+    Action,
+    DevicePort,
+    Hold,
+    PortGroup,
+    PortRates,
+    TenantKind,
+    WayMask,
+    WayRequest,
+    message,
+    verbatim,
+)
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, moments
 from iat_nova.store.heartbeat import only_agent
@@ -65,6 +76,38 @@ class CliCase(unittest.TestCase):
         stories.tell(history, clock=clock, agent=agent, **changes)
         self.assertTrue(history.flush(60.0), history.problem)
         history.close()
+
+    def with_ports(self, name="be1"):
+        """Write the story on a CPU with I/O RDT: a card of two tenants, and a port of nobody."""
+        inventory = stories.inventory(name)
+        card, other = (DevicePort(one, (one,)) for one in ("0000:3b:00.0", "0000:5e:00.0"))
+        stack, first, second = inventory.tenants
+        inventory = dataclasses.replace(
+            inventory,
+            domain=dataclasses.replace(inventory.domain, device_ports=(card, other)),
+            tenants=(
+                dataclasses.replace(stack, ports=(card.id,)),
+                first,
+                dataclasses.replace(second, ports=(card.id,)),
+            ),
+        )
+        counted = {card.id: PortRates(3 << 20, 2.5e9)}
+        layout, sample = stories.layout, stories.sample
+        for name, made in (
+            ("inventory", lambda name: inventory),
+            (
+                "layout",
+                lambda ways: dataclasses.replace(
+                    layout(ways), ports=(PortGroup((card.id,), WayMask(0x0C0)),)
+                ),
+            ),
+            (
+                "sample",
+                lambda *of, **more: dataclasses.replace(sample(*of, **more), ports=counted),
+            ),
+        ):
+            self.enterContext(mock.patch.object(stories, name, made))
+        self.tell()
 
     def run_it(self, *arguments):
         """Return status, standard output and standard error."""
@@ -154,6 +197,55 @@ class TestTenants(CliCase):
         self.assertEqual(["be1", "pc1", "vswitch"], found)
         self.assertEqual(7, self.run_it("tenants", "-c", "devices")[1].count("\n"))
         self.assertIn("x" * 90, self.run_it("tenants", "-f", "csv")[1])
+
+    def test_ports(self):
+        """Below the table: tenants behind, own ways or DDIO's, and what is counted."""
+        self.with_ports("database-of-customer-4711-in-the-second-rack")
+        _, out, err = self.run_it("tenants")
+        self.assertEqual("", err)
+        heading, card, other = out.splitlines()[-3:]
+        self.assertLessEqual(len(card), 80)
+        self.assertRegex(heading, "^port +tenants +ways +mask +in the LLC +memory traffic$")
+        self.assertRegex(card, r"^0000:3b:00.0  vswitch, da.*  2 +0xc0 +3.0 MiB +2.3 GiB/s$")
+        self.assertRegex(other, r"^0000:5e:00.0  - +5 DDIO  0x7c0$")
+        self.assertRegex(self.run_it("tenants", "--long")[1], r"\n  ports +0000:3b:00.0\n")
+
+    def test_ports_instead_of_tenants(self):
+        """A row for each, for people and for programs."""
+        self.with_ports()
+        _, out, _ = self.run_it("tenants", "--ports")
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        self.assertRegex(out, r"\| 0000:3b:00.0 \| vswitch, be1 \| 2 +\| 0xc0 +\| 3.0 MiB ")
+        _, out, _ = self.run_it("tenants", "--ports", "-f", "json")
+        card, other = json.loads(out)
+        self.assertEqual(
+            {
+                "port": "0000:3b:00.0",
+                "domain": 0,
+                "tenants": ["vswitch", "be1"],
+                "devices": ["0000:3b:00.0"],
+                "ways": 2,
+                "mask": "0xc0",
+                "mask_requested": "0xc0",
+                "occupancy_bytes": 3 << 20,
+                "memory_bytes_per_s": 2_500_000_000,
+            },
+            card,
+        )
+        nothing = dict.fromkeys(
+            ("ways", "mask", "mask_requested", "occupancy_bytes", "memory_bytes_per_s")
+        )
+        self.assertEqual(nothing, {key: other[key] for key in nothing})
+        _, out, _ = self.run_it("tenants", "--ports", "-c", "port", "-c", "ways", "-f", "csv")
+        self.assertEqual([["port", "ways"], ["0000:3b:00.0", "2"], ["0000:5e:00.0", ""]],
+                         list(csv.reader(io.StringIO(out))))  # fmt: skip
+        self.assertEqual(2, self.run_it("tenants", "--ports", "--long")[0])
+
+    def test_no_ports(self):
+        """Without I/O RDT nothing is added, and there is nothing to list."""
+        self.tell()
+        self.assertNotIn("memory traffic", self.run_it("tenants")[1])
+        self.assertEqual([], json.loads(self.run_it("tenants", "--ports", "-f", "json")[1]))
 
     def test_stale(self):
         """Of an agent that has gone the list is shown with a warning and status 3."""
@@ -611,6 +703,17 @@ class TestOthers(CliCase):
         self.assertIn("</html>", self.run_it("report", "-o", "-", "--since=-1h")[1])
         self.assertEqual(1, self.run_it("report", "-o", "/nonexistent/r.html")[0])
         self.assertEqual(1, self.run_it("report", "--since=-0s")[0])
+        self.assertNotIn("Ports of devices", target.read_text())
+
+    def test_report_of_ports(self):
+        """Who is behind each port, its ways, and curves of what is counted."""
+        self.with_ports()
+        _, page, _ = self.run_it("report", "-o", "-")
+        part = page[page.index("Ports of devices") : page.index("<h3>Decisions")]
+        for text in (">0000:3b:00.0<", ">vswitch, be1<", ">0xc0<", ">5 DDIO<", "3.0 MiB<br>",
+                     "2.3 GiB/s<br>", "<th>In the LLC</th><th>Memory traffic</th>"):  # fmt: skip
+            self.assertIn(text, part)
+        self.assertEqual(4, part.count("<svg"))
 
     def test_policy_check(self):
         """A sound policy lists the classes, a broken one its errors with their lines."""
