@@ -7,8 +7,9 @@ import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+import numpy.typing as npt
 
-from iat_nova.experiments.sim import clients, nic, nvme, ports
+from iat_nova.experiments.sim import clients, nic, nvme, ports, rings
 from iat_nova.experiments.sim.machine import LINE_BYTES, Machine, WriteTarget
 from iat_nova.experiments.sim.network import Network
 from iat_nova.experiments.sim.scenario import DiskSpec, Scenario, Workload
@@ -195,6 +196,30 @@ def disks(scenario: Scenario, space: LineSpace, rows: Rows) -> nvme.Disks:
         scenario.sampling,
         space.seed() if scenario.disks else 1,
     )
+
+
+def owned(
+    scenario: Scenario, network: Network, made: rings.Rings, disks: nvme.Disks
+) -> npt.NDArray[np.int64]:
+    """Return the lines that each port's device writes, as of `Caches.owned`."""
+    numbers = {port: number for number, port in enumerate(ports.rows(scenario))}
+    addresses = {card.name: card.address for card in scenario.nics}
+    found: list[tuple[int, int, int]] = []
+    for workload in scenario.workloads if numbers else ():
+        address, its = addresses.get(workload.nic or ""), network.queues.get(workload.name)
+        if address is not None and its:
+            pool = made.pools[made.state[its[0].receive, rings.POOL]]
+            base, count = int(pool[rings.BASE]), int(pool[rings.COUNT])
+            lines = made.lines[made.first[base] : made.first[base + count], 0]
+            found.append((int(lines.min()), int(lines.max()) + 1, numbers[address]))
+    for number, job in enumerate(disks.jobs if numbers else ()):
+        if not job[nvme.BLOCK_PAGES]:
+            continue  # no job at all
+        length = int(job[nvme.BLOCK_PAGES]) * nvme.PAGE_LINES // scenario.sampling
+        blocks = disks.commands[disks.commands[:, nvme.JOB] == number, nvme.LINE]
+        start, disk = int(blocks.min()), scenario.disks[int(job[nvme.DISK])]
+        found.append((start, start + len(blocks) * length, numbers[disk.address]))
+    return np.array(sorted(found), np.int64).reshape(-1, 3)
 
 
 def _command_s(disk: DiskSpec) -> float:

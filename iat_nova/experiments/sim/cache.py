@@ -23,7 +23,8 @@ The rules, in the order of an access:
 * A device's write updates a line of the LLC in place (write update, a DDIO hit). A line absent from
   the LLC is placed in DDIO's ways (write allocate: a DDIO miss, or a hit if an L2 had the line). A
   copy in an L2 is dropped. With DCA off, the write goes to memory and the LLC's copy is dropped.
-  On a machine with I/O RDT each port may have ways of its own instead of DDIO's (`ports`).
+  On a machine with I/O RDT each port may have ways of its own instead of DDIO's (`ports`), and its
+  traffic to and from memory is counted.
 * A device's read hits or goes to memory, and places no line.
 
 With two sockets, each socket has an LLC. DDIO acts on the LLC of the device's socket, wherever the
@@ -106,10 +107,13 @@ from iat_nova.experiments.sim.llc import (
     FRESH,
     REUSED,
     USED_ONCE,
+    charge,
     drop,
     give_age,
     hit,
+    in_l2,
     place,
+    place_for_port,
     put_up,
     take_from_l2,
     touch,
@@ -152,6 +156,8 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
     c.far[index, 0, way] = (entry | SHARED) & ~(UNREAD | DIRTY)
     c.far[index, 2, way] = -1
     c.totals[CLEANED] += entry & DIRTY
+    if entry & DIRTY:
+        charge(c, line)
     return 0
 
 
@@ -179,7 +185,7 @@ def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
         drop(c, index, way)
         c.totals[MOVED] += 1
     age = REUSED if entry & SERVED else USED_ONCE
-    place(c, index, line << 3 | dirty, MASKS + core, age)
+    place(c, index, line << 3 | dirty, MASKS + core, age, options)
     c.totals[VICTIMS_PLACED] += 1
 
 
@@ -216,7 +222,7 @@ def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, optio
     kept = (entry & ~UNREAD) | SHARED
     if c.registers[MIGRATES] and c.forbidden[INCLUSIVE, way]:
         drop(c, index, way)
-        way = place(c, index, kept, INCLUSIVE, USED_ONCE)
+        way = place(c, index, kept, INCLUSIVE, USED_ONCE, options)
         c.totals[MIGRATED] += 1
     else:
         c.llc[index, 0, way] = kept
@@ -261,7 +267,7 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
                 level = REMOTE
                 bits |= found
         if c.registers[FILLS]:
-            place(c, index, line << 3, MASKS + core, FRESH)
+            place(c, index, line << 3, MASKS + core, FRESH, options)
             c.totals[FILLED] += 1
             bits |= COPY
     c.served[core, level] += 1
@@ -278,7 +284,7 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
 
 @kernel
 def _serve_optional_miss(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
-    """Serve a miss on a machine with any option: an LLC that fills, ADCA, or a second socket."""
+    """Serve a miss on a machine with any option: see `cachestate.OPTIONS`."""
     return _serve_miss(c, core, line, write, sharers, True)
 
 
@@ -353,7 +359,10 @@ def _allocate(c: Caches, index: int, way: int, entry: int, in_l2: bool, row: int
         c.ddio[cha, 0] += 1
     else:
         before = c.totals[WRITE_BACKS]
-        place(c, index, entry, row, FRESH)
+        if row == DDIO:
+            place(c, index, entry, row, FRESH, False)
+        else:
+            place_for_port(c, index, entry, row, FRESH)
         c.totals[DMA_WRITE_BACKS] += c.totals[WRITE_BACKS] - before
         c.totals[DDIO_PLACED] += 1
         c.totals[DDIO_HITS if in_l2 else DDIO_MISSES] += 1
@@ -407,19 +416,6 @@ def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
         _allocate(c, index, way, line << 3 | UNREAD | DIRTY, in_l2, dca - 1)
 
 
-@kernel
-def _in_l2(c: Caches, line: int, cores: int) -> bool:
-    """Tell whether an L2 of `cores` has the line."""
-    index = line & (c.l2.shape[1] - 1)
-    core = 0
-    while cores:
-        if cores & 1 and find(c.l2[core, index, 0], 3, line) >= 0:
-            return True
-        cores >>= 1
-        core += 1
-    return False
-
-
 @inlined
 def dma_read(c: Caches, line: int, sharers: int) -> None:
     """Let a device read a line: from an LLC, a core's L2 or memory; nothing is placed."""
@@ -428,12 +424,13 @@ def dma_read(c: Caches, line: int, sharers: int) -> None:
     if way >= 0:
         hit(c, index, way)
         c.totals[DMA_READ_HITS] += 1
-    elif (sharers and _in_l2(c, line, sharers)) or (
+    elif (sharers and in_l2(c, line, sharers)) or (
         c.registers[LINKED] and find(c.far[index, 0], 3, line) >= 0
     ):
         c.totals[DMA_READ_HITS] += 1
     else:
         c.totals[DMA_READ_MISSES] += 1
+        charge(c, line)
 
 
 @kernel

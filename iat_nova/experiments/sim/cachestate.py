@@ -28,11 +28,12 @@ LEVELS = 5
 # the LLC fills; whether the LLC has ADCA; a bit for each of this socket's cores; whether a second
 # socket exists; whether any of these options is set; the lead of L2's streamer in lines; the
 # reciprocal of the number of slices if the slice hash is even, else 0; the bits of a line's number
-# that are its place in a page (see frame_of); the lines after which L2's streamer begins.
+# that are its place in a page (see frame_of); the lines after which L2's streamer begins; whether
+# traffic is counted by port (an option, too).
 (
     CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS, STREAMER, EVEN_SLICES,
-    PAGE_BITS, STREAM_LINES,
-) = range(13)  # fmt: skip
+    PAGE_BITS, STREAM_LINES, PORTS,
+) = range(14)  # fmt: skip
 # A row of lines is divided by the number of slices with a reciprocal of so many bits.
 RECIPROCAL_BITS = 36
 # Numbers of sampled lines from here on, as many again, belong to pages in drawn frames.
@@ -104,9 +105,9 @@ Int64 = npt.NDArray[np.int64]
 class Caches(NamedTuple):
     """All state of the caches of one socket. Lines are numbers of sampled lines.
 
-    Two sockets have common arrays `l2`, `served` and `prefetched` with rows for all cores, but
-    separate clocks and totals. `far` and `far_totals` belong to the other socket; with one socket
-    `far` has no sets.
+    Two sockets have common arrays `l2`, `served`, `prefetched`, `owned` and `moved` with rows for
+    all cores and ports, but separate clocks and totals. `far` and `far_totals` belong to the other
+    socket; with one socket `far` has no sets.
     """
 
     # [core, set, 0, way]: line << 3 and its bits, -1 is empty; [core, set, 1, way]: `stamp_of`
@@ -123,6 +124,10 @@ class Caches(NamedTuple):
     adaptive: adaptive.Adaptive
     far: Int32
     far_totals: Int64
+    # [stretch]: first line, end, and port of the lines that a port's device writes, in order
+    owned: Int64
+    # [port]: lines that moved between memory and caches for the port's device
+    moved: Int64
 
 
 def make(machine: Machine, sampling: int) -> Caches:
@@ -130,10 +135,13 @@ def make(machine: Machine, sampling: int) -> Caches:
     return make_sockets(machine, sampling)[0]
 
 
-def make_sockets(machine: Machine, sampling: int, ports: int = 0) -> tuple[Caches, ...]:
+def make_sockets(
+    machine: Machine, sampling: int, ports: int = 0, owned: Int64 | None = None
+) -> tuple[Caches, ...]:
     """Return the empty caches of each socket, with 1 set in `sampling`, and rows for `ports`.
 
-    Raises `ValueError` unless `sampling` is a power of two up to the number of L2 sets.
+    `owned`: as of `Caches`; None: the traffic of ports is not counted. Raises `ValueError` unless
+    `sampling` is a power of two up to the number of L2 sets.
     """
     if sampling & (sampling - 1) or not 1 <= sampling <= machine.l2_sets:
         raise ValueError(
@@ -145,6 +153,9 @@ def make_sockets(machine: Machine, sampling: int, ports: int = 0) -> tuple[Cache
     totals = [np.zeros(TOTALS, np.int64) for _ in range(sockets)]
     served = np.zeros((cores, LEVELS), np.int64)
     prefetched = np.zeros((cores, LEVELS), np.int64)
+    if owned is None:
+        owned = np.zeros((0, 3), np.int64)
+    moved = np.zeros(ports, np.int64)
     adaptive_sets = machine.llc_sets // sampling if machine.io is WriteTarget.ADCA else 0
     found = []
     for socket, llc in enumerate(llcs):
@@ -152,7 +163,7 @@ def make_sockets(machine: Machine, sampling: int, ports: int = 0) -> tuple[Cache
             l2,
             llc,
             _aligned((MASKS + cores + ports, llc.shape[2])),
-            _registers(machine, llc.shape[0], socket),
+            _registers(machine, llc.shape[0], socket, len(owned)),
             served,
             prefetched,
             totals[socket],
@@ -160,6 +171,8 @@ def make_sockets(machine: Machine, sampling: int, ports: int = 0) -> tuple[Cache
             adaptive.make(machine.adca, adaptive_sets, machine.llc_ways, sampling),
             llcs[1 - socket] if sockets > 1 else llc[:0],
             totals[1 - socket] if sockets > 1 else np.zeros(TOTALS, np.int64),
+            owned,
+            moved,
         )
         for row in (DDIO, *range(MASKS + cores, MASKS + cores + ports)):
             set_mask(made, row, machine.ddio_ways)
@@ -185,8 +198,9 @@ def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
     return made
 
 
-def _registers(machine: Machine, sets: int, socket: int) -> Int64:
-    made = np.zeros(13, np.int64)
+def _registers(machine: Machine, sets: int, socket: int, owned: int) -> Int64:
+    made = np.zeros(14, np.int64)
+    made[PORTS] = owned > 0
     made[MIGRATES] = machine.inclusive_ways != 0
     made[SLICES] = machine.slices
     made[SET_BITS] = (sets // machine.slices).bit_length() - 1
@@ -194,7 +208,7 @@ def _registers(machine: Machine, sets: int, socket: int) -> Int64:
     made[ADAPTS] = machine.io is WriteTarget.ADCA
     made[CORES] = ((1 << machine.cores) - 1) << socket * machine.cores
     made[LINKED] = machine.sockets > 1
-    made[OPTIONS] = made[[FILLS, ADAPTS, LINKED]].any()
+    made[OPTIONS] = made[[FILLS, ADAPTS, LINKED, PORTS]].any()
     made[STREAMER] = machine.streamer_lines
     made[STREAM_LINES] = machine.stream_lines
     if machine.even_slices:

@@ -33,6 +33,7 @@ from iat_nova.experiments.sim.cachestate import (
     FILLS,
     LEAKED,
     MIGRATES,
+    PORTS,
     RECALLED,
     SHARED,
     UNREAD,
@@ -101,6 +102,19 @@ def take_from_l2(c: Caches, line: int, cores: int) -> int:
 
 
 @kernel
+def in_l2(c: Caches, line: int, cores: int) -> bool:
+    """Tell whether an L2 of `cores` has the line."""
+    index = line & (c.l2.shape[1] - 1)
+    core = 0
+    while cores:
+        if cores & 1 and find(c.l2[core, index, 0], 3, line) >= 0:
+            return True
+        cores >>= 1
+        core += 1
+    return False
+
+
+@kernel
 def _recall(c: Caches, index: int, way: int, line: int) -> int:
     """Remove the L2's copy of an evicted line; return the copy's dirty bit, 0 without a copy."""
     owner = c.llc[index, 2, way]
@@ -113,9 +127,32 @@ def _recall(c: Caches, index: int, way: int, line: int) -> int:
     return found
 
 
+@kernel
+def _charge(c: Caches, line: int) -> None:
+    low, high = 0, c.owned.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if line < c.owned[middle, 1]:
+            high = middle
+        else:
+            low = middle + 1
+    if low < c.owned.shape[0] and line >= c.owned[low, 0]:
+        c.moved[c.owned[low, 2]] += 1
+
+
 @inlined
-def place(c: Caches, index: int, entry: int, row: int, age: int) -> int:
-    """Put an entry into a way that a row of `forbidden` allows, and evict the line there."""
+def charge(c: Caches, line: int) -> None:
+    """Count a line that moves between memory and the caches for the port whose device writes it."""
+    if c.registers[PORTS]:
+        _charge(c, line)
+
+
+@inlined
+def place(c: Caches, index: int, entry: int, row: int, age: int, options: bool) -> int:
+    """Put an entry into a way that a row of `forbidden` allows, and evict the line there.
+
+    `options`: whether the machine may have ports. Each caller passes a constant.
+    """
     way = victim_way(c.llc[index, 1], c.forbidden[row])
     old = c.llc[index, 0, way]
     if old >= 0:
@@ -123,12 +160,20 @@ def place(c: Caches, index: int, entry: int, row: int, age: int) -> int:
             grow_old(c.llc[index, 1], c.forbidden[row], way)
         if old & SHARED and c.registers[MIGRATES]:
             old |= _recall(c, index, way, old >> 3)
+        if options and old & (UNREAD | SHARED) and old & DIRTY:
+            charge(c, old >> 3)
         c.totals[EVICTED] += 1
         c.totals[WRITE_BACKS] += old & DIRTY
         c.totals[LEAKED] += (old & UNREAD) >> 1
     c.llc[index, 0, way] = entry
     give_age(c, index, way, age)
     return way
+
+
+@kernel
+def place_for_port(c: Caches, index: int, entry: int, row: int, age: int) -> None:
+    """Put the line of a port's device into the port's ways, and evict the line there."""
+    place(c, index, entry, row, age, True)
 
 
 @inlined

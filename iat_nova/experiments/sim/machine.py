@@ -55,7 +55,7 @@ class Machine:
     `cachestate.slice_of`. `page_bytes`: size of the pages of threads' own memory, 4 KiB, 2 MiB or 1
     GiB; the frames of the first two are random. Mempools (DPDK has them in huge pages) and blocks
     of disks are contiguous. `device_classes`: each card and disk may have own ways (I/O RDT).
-    `port_dca`: DDIO can be switched off at the root port of a disk.
+    `port_dca`: DDIO can be switched off at the root port of a disk (Skylake and Cascade Lake).
 
     The last fields have no source, and are the same for all machines. `off_every_cycles`: mean time
     between two losses of the core by a thread with jitter (4 ms at 2.3 GHz: the tick of a kernel
@@ -103,7 +103,7 @@ class Machine:
     even_slices: bool = False
     page_bytes: int = GIB
     device_classes: bool = False
-    port_dca: bool = True
+    port_dca: bool = False
     off_every_cycles: float = 9.2e6
     running_weight: float = 1.0 / 128.0
     credible_lines: float = 24.0

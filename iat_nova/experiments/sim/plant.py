@@ -32,17 +32,21 @@ class Plant:
         self.queues = network.queues
         rings = network.rings()
         threads, self.threads = build.threads(scenario, space, network)
-        caches = cache.make_sockets(scenario.machine, scenario.sampling, len(ports.rows(scenario)))
+        nics, self.streams = build.nics(scenario, space, network)
+        loops = build.closed_loops(scenario, space, self.streams)
+        disks = build.disks(scenario, space, self.threads)
+        owned = build.owned(scenario, network, rings, disks)
+        count = len(ports.rows(scenario))
+        caches = cache.make_sockets(scenario.machine, scenario.sampling, count, owned)
         memories = [memory.make(scenario.machine, scenario.sampling) for _ in caches]
         self.sockets = list(zip(caches, memories, strict=True))
-        nics, self.streams = build.nics(scenario, space, network)
         self.state = engine.State(
             caches[0],
             memories[0],
             rings,
             nics,
-            build.closed_loops(scenario, space, self.streams),
-            build.disks(scenario, space, self.threads),
+            loops,
+            disks,
             threads,
             caches[-1],
             memories[-1],

@@ -17,7 +17,7 @@ from iat_nova.experiments.sim import (
     engine,
     inbound,
     nic,
-    port_occupancy,
+    port_counts,
     ports,
     rings,
 )
@@ -91,7 +91,8 @@ class EmulatedServer:
         # other counters stays the same.
         self._later = Noisy(noise, np.random.default_rng([self.seed, 2]))
         self._inbound = inbound.Inbound(self.plant)
-        self._occupancy = port_occupancy.PortOccupancy(self.plant)
+        of_ports = Noisy(noise, np.random.default_rng([self.seed, 3]))
+        self._port_counts = port_counts.PortCounts(self.plant, self._scale, of_ports)
         self._watched: tuple[int, ...] = ()
         # By domain and class; at the start each workload with a mask is a class.
         self._masks: dict[int, dict[str, WayMask]] = {}
@@ -336,7 +337,7 @@ class EmulatedServer:
             domains,
             self._l2_counts(),
             self._inbound_counts(),
-            self._occupancy.read(),
+            self._port_counts.read(),
         )
 
     def _l2_counts(self) -> Mapping[int, L2Counts]:

@@ -266,6 +266,37 @@ class TestRules(unittest.TestCase):
         self.assertEqual(cache.MEMORY, cache.core_access(c, 0, 7, 0, 1))
         self.assertEqual(1, totals(c)["dma_memory_writes"])
 
+    def test_traffic_by_port(self):
+        """A device's dirty lines count when evicted, and what it reads from memory; no others."""
+        owned = np.array([[100, 200, 1], [200, 300, 0]], np.int64)
+        (c,) = cache.make_sockets(SMALL, 1, 2, owned)
+        rows = [cache.MASKS + 3, cache.MASKS + 4]
+        for row in rows:
+            cache.set_mask(c, row, 0b010000)
+        written = {0: range(200, 260), 1: range(100, 140)}
+        for lines, row in zip((written[0], written[1]), rows, strict=True):
+            for line in lines:
+                cache.dma_write(c, line, 0, 1 + row)
+        held = llc_lines(c)
+        gone = [sum(line not in held for line in written[port]) for port in (0, 1)]
+        self.assertEqual(gone, c.moved.tolist())
+        self.assertTrue(all(gone))
+        absent = next(line for line in written[1] if line not in held)
+        for line in (absent, absent, 299, 5, 300):
+            cache.dma_read(c, line, 0)
+        self.assertEqual([gone[0] + 1, gone[1] + 2], c.moved.tolist())
+        before = c.moved.copy()
+        for core in range(3):
+            cache.set_mask(c, cache.MASKS + core, 0b001100)
+        for line in range(400, 600):  # a core's own lines are nobody's
+            cache.core_access(c, 0, line, 1, 1)
+        self.assertGreater(totals(c)["write_backs"], before.sum())
+        self.assertEqual(before.tolist(), c.moved.tolist())
+        for line in range(600, 700):  # a line that a core took alone is the core's
+            cache.core_access(c, 1, next(iter(held)), 1, 0b111)
+            cache.core_access(c, 1, line, 0, 0b111)
+        self.assertEqual(before.tolist(), c.moved.tolist())
+
     def test_lru_stack_property(self):
         """Of an LLC that fills the hits of w ways are among those of w + 1: it replaces by LRU."""
         rng = random.Random(4)
