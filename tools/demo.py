@@ -39,23 +39,42 @@ BIN = pathlib.Path(sys.executable).parent
 SHOWN = ("web", "db", "batch")
 
 
+class _Ending:
+    """The first signal that ends the demonstration, and the processes that it ends at once.
+
+    The handler raises nothing: an exception inside `subprocess` may leave a lock that no wait gets.
+    """
+
+    def __init__(self) -> None:
+        self.signal: int | None = None
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def take(self, process: subprocess.Popen[bytes]) -> None:
+        """Let a signal end a process, also a signal that has come."""
+        self._processes.append(process)
+        if self.signal is not None:
+            process.terminate()
+
+    def handle(self, number: int, frame: object) -> None:
+        """Note the signal, and end the processes; the main flow goes on to its end."""
+        self.signal = self.signal or number
+        for process in self._processes:
+            process.terminate()
+
+
 def main() -> int:
     """Run the demonstration; the exit status is 1 when the agent did not end well."""
+    ending = _Ending()
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+        signal.signal(number, ending.handle)
     try:
-        return _demonstrate()
+        status = _demonstrate(ending)
     except KeyboardInterrupt:
         return 128 + signal.SIGINT
+    return status if ending.signal is None else 128 + ending.signal
 
 
-def _end(number: int, frame: object) -> None:
-    """End on a signal as on Ctrl-C, by way of all that ends what was started; but once."""
-    signal.signal(number, signal.SIG_IGN)
-    raise SystemExit(128 + number)
-
-
-def _demonstrate() -> int:
+def _demonstrate(ending: _Ending) -> int:
     history = ("history.sqlite", "history.sqlite-wal", "history.sqlite-shm")
     for name in (*history, "pause.json", "report.html", RESULTS, WITHOUT):
         (RUN / name).unlink(missing_ok=True)
@@ -72,8 +91,8 @@ def _demonstrate() -> int:
         _say(f"starting iat-nova-agent on the emulated server for {SECONDS} emulated seconds")
         print("    at 12 s a burst reaches the VF of web, at 30 s the burst ends\n")
         without = _start_without_agent(stack)
-        status = _run_agent(config)
-        if status == 0:
+        status = _run_agent(config, ending)
+        if status == 0 and ending.signal is None:
             _show_results()
             _show_gain(without)
     return status
@@ -137,25 +156,28 @@ state_dir = {RUN.resolve()}
     return path
 
 
-def _run_agent(config: pathlib.Path) -> int:
+def _run_agent(config: pathlib.Path, ending: _Ending) -> int:
     """Run the agent and show the way map meanwhile; return the agent's exit status."""
     log = RUN / "agent.log"
     command = [str(BIN / "iat-nova-agent"), "--config-file", str(config)]
     with log.open("w") as errors, subprocess.Popen(command, stderr=errors) as agent:
         try:
+            ending.take(agent)
             terminal = sys.stdin.isatty() and sys.stdout.isatty()
             if terminal and os.environ.get("TERM", "dumb") != "dumb":
                 _top_until_it_ends(agent)
             else:
                 _follow_until_it_ends(agent)
             status = agent.wait()
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             _say(f"stopped; the agent's log is {log}")
             raise
         finally:
             agent.terminate()
             agent.wait()
-    if status:
+    if ending.signal is not None:
+        _say(f"stopped; the agent's log is {log}")
+    elif status:
         print(f"the agent ended with status {status}; its log, {log}:", file=sys.stderr)
         print(log.read_text(), file=sys.stderr)
     return status
