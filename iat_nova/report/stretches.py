@@ -41,13 +41,13 @@ def quiet(
     turns: Sequence[Recorded],
     gaps: Sequence[tuple[float, float]],
     known: Mapping[int, DomainInventory],
-    end_s: float,
+    period_s: tuple[float, float],
 ) -> list[Stretch]:
-    """Return a domain's stretches, oldest first. `turns`: all decisions, oldest first."""
-    ends = [*(one.iteration.wall_s for one in turns[1:]), end_s]
+    """Return a domain's stretches of a period, oldest first. `turns`: all decisions, likewise."""
+    bounds_s = (period_s[0], *(one.iteration.wall_s for one in turns), period_s[1])
     found: list[Stretch] = []
-    for turn, until_s in zip(turns, ends, strict=True):
-        for begin_s, stop_s in _without(turn.iteration.wall_s, until_s, gaps):
+    for since_s, until_s in itertools.pairwise(bounds_s):
+        for begin_s, stop_s in _without(since_s, until_s, gaps):
             if stop_s - begin_s >= LEAST_S:
                 found += _quiet(reader, domain, begin_s, stop_s, known)
     found += [_gap(reader, domain, *gap) for gap in gaps]

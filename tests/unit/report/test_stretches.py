@@ -29,6 +29,13 @@ class StretchTest(MomentCase):
         self.assertIn('<rect class="quiet"', page)
         self.assertIn("<b>97%</b>", page)
 
+    def test_no_decision_at_all(self) -> None:
+        """A strategy that never moves a mask has a report: one stretch."""
+        self.iterate(3, 40)
+        page = self.page()
+        self.assertIn("nothing done for 37 s", page)
+        self.assertIn("<b>100%</b>", page)
+
     def test_a_gap_has_its_cause(self) -> None:
         """Nothing is called quiet while no agent ran."""
         self.iterate(1, 30)
