@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import textwrap
@@ -46,6 +47,9 @@ EXITS = {
 }
 """The exit status by the state of the agent."""
 
+_ENTRY = re.compile(r"( +\S.*?)  +(\S.*)")  # of a list in a help: command, gap, explanation
+_BELOW = 6  # columns before an explanation below its command
+
 MACHINE_FORMATS = ("json", "yaml")  # these formats escape by themselves: values stay unescaped
 
 KNOWN_ERRORS = (HistoryError, RecordError, conf.ConfigError, OSError)
@@ -79,12 +83,28 @@ def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
 
 
 class Paragraphs(argparse.RawDescriptionHelpFormatter):
-    """Fill paragraphs to the terminal's width; a paragraph with an indented line stays as it is."""
+    """Fill paragraphs to the terminal's width; a paragraph with an indented line is a list.
+
+    An entry of a list that is longer than the terminal has its explanation below.
+    """
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         return "\n\n".join(
-            one if "\n " in one else textwrap.fill(one, width) for one in text.strip().split("\n\n")
+            "\n".join(_entry(line, width) for line in one.splitlines())
+            if "\n " in one
+            else textwrap.fill(one, width)
+            for one in text.strip().split("\n\n")
         )
+
+
+def _entry(line: str, width: int) -> str:
+    """Return a line of a list; a command stays in one piece."""
+    parts = _ENTRY.fullmatch(line)
+    if len(line) <= width or parts is None:
+        return line
+    blank = " " * _BELOW
+    below = textwrap.fill(parts[2], width, initial_indent=blank, subsequent_indent=blank)
+    return f"{parts[1]}\n{below}"
 
 
 def folded(text: str, stream: Any) -> str:

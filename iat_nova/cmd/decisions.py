@@ -121,7 +121,7 @@ examples:
     ) -> list[Turn]:
         """Return the last requested turns of the period, oldest first."""
         now_s = time.time()
-        begin_s = moment(parsed_args.since, now_s) if parsed_args.since else -math.inf
+        begin_s = moment(parsed_args.since, now_s, begin=True) if parsed_args.since else -math.inf
         end_s = moment(parsed_args.until, now_s) if parsed_args.until else math.inf
         most = parsed_args.last or (math.inf if parsed_args.since else 25)
         turns, found = Turns(reader), list[Turn]()

@@ -12,7 +12,14 @@ import time
 from typing import Any
 
 from iat_nova.cmd import arguments, guests
-from iat_nova.cmd.base import EXIT_FAILURE, EXIT_NOT_RUNNING, EXIT_USAGE, Failure, Page
+from iat_nova.cmd.base import (
+    EXIT_FAILURE,
+    EXIT_NOT_RUNNING,
+    EXIT_STARTING,
+    EXIT_USAGE,
+    Failure,
+    Page,
+)
 from iat_nova.cmd.when import is_time, moment
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
@@ -23,7 +30,7 @@ from iat_nova.report.moments import Moment
 from iat_nova.report.view import LEGEND
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
-from iat_nova.store.records import Iteration, RecordError, SettingsInForce
+from iat_nova.store.records import Event, Iteration, RecordError, SettingsInForce
 
 _NUMBER = re.compile(r"#(\d+)")
 
@@ -146,8 +153,9 @@ examples:
             if then is not None and not then.loop.ran:
                 self._status = EXIT_NOT_RUNNING
             if recorded is None:
-                timed = when and not numbered
-                status = EXIT_NOT_RUNNING if timed else EXIT_FAILURE
+                status = EXIT_FAILURE
+                if timed := when and not numbered:
+                    status = EXIT_STARTING if _started(reader, asked_s) else EXIT_NOT_RUNNING
                 raise Failure(_nothing(reader, when, domain, asked_s if timed else None), status)
             iteration = recorded.iteration
             inventory = reader.inventory(iteration.inventory_id)
@@ -235,7 +243,22 @@ def _nothing(
     where = f" of domain {domain}" if domain is not None else ""
     reach = f"the history reaches from {times.moment(span[0])} to {times.moment(span[1])}"
     if asked_s is not None:
-        cause = "no agent ran then, or its records are not kept any more"
+        cause = _cause(reader, asked_s)
         return f"nothing is recorded of {times.moment(asked_s)}{where}: {cause}; {reach}"
     what = f"no iteration {when}" if when else "no iteration"
     return f"{what}{where} is recorded; {reach}"
+
+
+def _cause(reader: HistoryReader, asked_s: float) -> str:
+    """Return why no iteration is recorded up to a moment."""
+    if (start := _started(reader, asked_s)) is not None:
+        return f"the agent had started at {times.moment(start.wall_s)} and decided nothing yet"
+    if reader.complete:
+        return "no agent ran then with this state directory (no record has been removed)"
+    return "no agent ran then, or its records are not kept any more"
+
+
+def _started(reader: HistoryReader, asked_s: float) -> Event | None:
+    """Return the start of the first agent, if that was before a moment without an iteration."""
+    events = reader.events(1, end_s=asked_s) if reader.complete else ()
+    return next((one for one in events if one.message.code == "agent-started"), None)

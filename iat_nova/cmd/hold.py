@@ -8,7 +8,7 @@ import time
 
 from iat_nova.cmd import guests
 from iat_nova.cmd.arguments import natural
-from iat_nova.cmd.base import Command, Failure
+from iat_nova.cmd.base import Command, Failure, folded
 from iat_nova.cmd.pause import agent_runs, end_s, existing, take_while, who
 from iat_nova.model import Hold
 from iat_nova.policy import holds
@@ -66,7 +66,7 @@ examples:
         self.app.stdout.write(f"Held: {escape.plain(words.held(hold))}.\n")
         if not agent_runs(self, folder):
             told = f"No agent is seen running with {folder}; one that starts there holds it."
-            self.app.stdout.write(f"{told}\n")
+            self.app.stdout.write(f"{folded(told, self.app.stdout)}\n")
 
 
 class Release(Command):

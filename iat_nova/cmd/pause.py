@@ -11,7 +11,7 @@ import pathlib
 import re
 import time
 
-from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure, folded
 from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
@@ -54,7 +54,7 @@ examples:
             self.app.stdout.write(f"The masks are frozen {end}.\n")
         else:
             told = f"No agent is seen running with {folder}; one that starts there is paused {end}."
-            self.app.stdout.write(f"{told}\n")
+            self.app.stdout.write(f"{folded(told, self.app.stdout)}\n")
 
 
 class Resume(Command):

@@ -45,7 +45,7 @@ examples:
 
         with self.history(parsed_args) as reader:
             if parsed_args.since:
-                begin_s = moment(parsed_args.since, time.time())
+                begin_s = moment(parsed_args.since, time.time(), begin=True)
             else:
                 span = reader.span()
                 begin_s = span[1] - 86400 if span else 0.0

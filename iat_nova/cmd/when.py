@@ -13,6 +13,7 @@ from iat_nova.cmd.base import EXIT_USAGE, Failure
 _SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
+_ISO_TIME = re.compile(r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
 # 99:99, -5x, 2026-13-01: meant as times, and no name or UUID of a guest.
 _MEANT = re.compile(r"\d+(:\d+)+|-\d+\w*|\d{4}-\d\d-\d\d(T.*)?")
 
@@ -28,15 +29,21 @@ def is_time(text: str) -> bool:
     return True
 
 
-def moment(text: str, now_s: float) -> float:
-    """Return the wall-clock seconds of a time. Raises `Failure`."""
+def moment(text: str, now_s: float, *, begin: bool = False) -> float:
+    """Return the wall-clock seconds of a time. Raises `Failure`.
+
+    A time of whole minutes or seconds means all of that minute or second: the result is its end, so
+    that a time copied from the log includes what the log shows; with `begin` it is its begin.
+    """
     ago = arguments.AGO.fullmatch(text)
     if ago:
         return now_s - float(ago[1]) * _SECONDS[ago[2]]
     try:
         if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
-            return _last_time_of_day(text, now_s)
-        return datetime.datetime.fromisoformat(text).timestamp()
+            return _last_time_of_day(text, now_s, begin=begin)
+        there = datetime.datetime.fromisoformat(text)
+        shown = _ISO_TIME.search(text)
+        return there.timestamp() + (_rest_s(shown[0]) if shown and not begin else 0.0)
     except (ValueError, OverflowError, OSError):
         raise Failure(
             f"invalid time {text!r}: expected 03:12, 2026-11-21T03:12:05, -10m or '#1234'",
@@ -44,13 +51,18 @@ def moment(text: str, now_s: float) -> float:
         ) from None
 
 
-def _last_time_of_day(text: str, now_s: float) -> float:
+def _rest_s(text: str) -> float:
+    """Return the seconds from a time of whole minutes or seconds to the end of these."""
+    if "." in text:
+        return 0.0
+    return 0.999 if text.count(":") > 1 else 59.999
+
+
+def _last_time_of_day(text: str, now_s: float, *, begin: bool) -> float:
     """Return the last moment, today or yesterday, at which the clock showed this time."""
     shown = datetime.time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
     today = datetime.datetime.fromtimestamp(now_s)
     there = datetime.datetime.combine(today, shown)
     if there > today:
         there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown)
-    # A time without seconds means the whole minute.
-    whole_minute = 59.999 if text.count(":") == 1 else 0.0
-    return min(there.timestamp() + whole_minute, now_s)
+    return min(there.timestamp() + (0.0 if begin else _rest_s(text)), now_s)

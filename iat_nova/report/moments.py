@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,12 +18,14 @@ from iat_nova.store.records import Event
 EVENTS = 1000  # after an iteration, that are searched for the agent's end
 LATEST = 50  # decisions that are searched for the last change of ways
 UNWRITTEN_S = 10.0  # iterations of so long a time may be missing after a kill (see `store.writer`)
+THINNED_S = 60.0  # and of so long a time before the next kept one, where they are thinned out
 
 
 class Loop(enum.StrEnum):
     """The state of the agent's loop at a moment."""
 
     RUNNING = "running"
+    STARTING = "starting"  # and has decided nothing yet
     PAUSED = "paused"  # by an operator: the masks stay, nothing is decided
     STOPPED = "stopped"  # in order
     HANDED_OVER = "handed over"  # the masks are kept for the next agent
@@ -31,17 +34,17 @@ class Loop(enum.StrEnum):
     @property
     def ran(self) -> bool:
         """Whether an agent was running at that time."""
-        return self in (Loop.RUNNING, Loop.PAUSED)
+        return self in (Loop.RUNNING, Loop.STARTING, Loop.PAUSED)
 
 
 _TURNS = {
-    "agent-started": Loop.RUNNING,
+    "agent-started": Loop.STARTING,
     "decisions-paused": Loop.PAUSED,
     "decisions-resumed": Loop.RUNNING,
     "agent-stopped": Loop.STOPPED,
     "handed-over": Loop.HANDED_OVER,
 }
-"""The state of the loop after an event, by code of the event."""
+"""The state of the loop after an event and before the next iteration, by code of the event."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -51,7 +54,8 @@ class Moment:
     `last`: the last iteration up to the moment. `decision`: the last decision that changed ways,
     else the last with an effect, else `last`. `since`: the event that began the state of the loop,
     or None. `restored`: the original settings were restored after `last`. `inventory`: the tenants
-    of `last`.
+    of `last`. `unclean_by_s`: the agent ended after `last` and before this time without a record of
+    its end; None if it did not.
     """
 
     wall_s: float
@@ -61,6 +65,7 @@ class Moment:
     since: Event | None
     restored: bool
     inventory: DomainInventory | None
+    unclean_by_s: float | None = None
 
 
 def at(
@@ -77,7 +82,8 @@ def at(
     begin_s = last.iteration.wall_s
     events = reader.events(EVENTS, begin_s, wall_s)
     loop, since = _loop(reversed(events))
-    if since is None and _lost(reader, last, wall_s, agent):
+    unclean_by_s = _unclean_by(reader, last, wall_s, agent) if since is None else None
+    if unclean_by_s is not None and wall_s > unclean_by_s:
         loop = Loop.UNCLEAN
     picture = reader.inventory(last.iteration.inventory_id)
     return Moment(
@@ -88,6 +94,7 @@ def at(
         since,
         any(event.message.code == "restored" for event in events),
         picture.domains.get(last.iteration.domain) if picture else None,
+        unclean_by_s,
     )
 
 
@@ -109,15 +116,28 @@ def _loop(events: Iterable[Event]) -> tuple[Loop, Event | None]:
     return loop, since
 
 
-def _lost(reader: HistoryReader, last: Recorded, wall_s: float, agent: AgentNow) -> bool:
-    """Tell whether the agent ended after `last` without an event, and before the moment."""
-    if wall_s - last.iteration.wall_s <= UNWRITTEN_S:
-        return False
+def _unclean_by(
+    reader: HistoryReader, last: Recorded, wall_s: float, agent: AgentNow
+) -> float | None:
+    """Return the time by which the agent had ended without an event after `last`, or None.
+
+    The last iterations of a killed agent may be missing, and so may thinned-out iterations.
+    """
     following = reader.next(last)
-    if following is None:
-        return not agent.alive
-    numbers = (last.iteration.decision.iteration, following.iteration.decision.iteration)
-    return numbers[1] <= numbers[0]
+    until_s = math.inf if following is None else following.iteration.wall_s
+    events = reversed(reader.events(EVENTS, wall_s, until_s))
+    turn = next((one.message.code for one in events if one.message.code in _TURNS), None)
+    if turn is not None:
+        ended = turn == "agent-started"  # the end of the agent before is not recorded
+    elif following is None:
+        ended = not agent.alive
+    else:
+        ended = following.iteration.decision.iteration <= last.iteration.decision.iteration
+    if not ended:
+        return None
+    whole_s = reader.whole_since()
+    thinned = whole_s is not None and last.iteration.wall_s < whole_s
+    return last.iteration.wall_s + UNWRITTEN_S + (THINNED_S if thinned else 0.0)
 
 
 # ------------------------------------------------------------------ words and data
@@ -133,8 +153,13 @@ def lines(moment: Moment, *, width: int) -> list[str]:
         text = f"no agent ran: {_end(moment)}. The last decision, {number}, was {ago} before"
     elif moment.loop is Loop.PAUSED:
         text = f"{_sentence(moment.since)}. The last decision, {number}, was {ago} before"
+    elif moment.loop is Loop.STARTING:
+        before = f"The last decision, {number} of the agent before, was {ago} before"
+        text = f"{_start(moment)}. {before}"
     else:
         text = f"decision {number}, {ago} before, was in force"
+        if moment.unclean_by_s is not None:
+            text += f"; {_unclean(moment)} at or before {times.moment(moment.unclean_by_s)}"
     found = [f"{when}: {escape.plain(text)}"]
     if moment.loop is Loop.RUNNING and moment.last.row != moment.decision.row:
         found.append(f"#{last.decision.iteration} {_since(moment)}")
@@ -171,14 +196,23 @@ def reasons(recorded: Recorded, inventory: DomainInventory | None) -> str:
     return "; ".join(map(names.within, said))
 
 
+def _start(moment: Moment) -> str:
+    """Return when the agent started, and what had become of the masks of the agent before."""
+    when = times.moment(moment.since.wall_s) if moment.since is not None else "a time not recorded"
+    restored = "; original settings had been restored" if moment.restored else ""
+    return f"the agent had started at {when} and had decided nothing yet{restored}"
+
+
+def _unclean(moment: Moment) -> str:
+    """Return that the last agent ended without a record of its end."""
+    when = times.moment(moment.last.iteration.wall_s)
+    return f"unclean shutdown after {when} (the agent was killed, or the host failed)"
+
+
 def _end(moment: Moment) -> str:
     """Return how and when the last agent ended, and what became of the masks."""
-    last_s = moment.last.iteration.wall_s
     if moment.since is None:
-        return (
-            f"unclean shutdown after {times.moment(last_s)} (the agent was killed, or the host "
-            "failed); masks are kept as written until they are restored"
-        )
+        return f"{_unclean(moment)}; masks are kept as written until they are restored"
     when = times.moment(moment.since.wall_s)
     if moment.loop is Loop.HANDED_OVER:
         return f"the agent handed over at {when}; masks are kept for the next agent"
@@ -198,6 +232,7 @@ def record(moment: Moment) -> dict[str, Any]:
         "agent": moment.loop.value,
         "since_s": moment.since.wall_s if moment.since is not None else None,
         "restored": moment.restored,
+        "unclean_by_s": moment.unclean_by_s,
         "decided_s_ago": max(0.0, moment.wall_s - moment.decision.iteration.wall_s),
         "last_iteration": last.decision.iteration,
         "last_wall_s": last.wall_s,

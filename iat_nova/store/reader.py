@@ -180,6 +180,11 @@ class HistoryReader:
             return None
         return float(rows[0][0])
 
+    @property
+    def complete(self) -> bool:
+        """Whether no iteration was removed since the first start of an agent."""
+        return bool(self._rows("SELECT 1 FROM iteration WHERE id = 1"))
+
     def between(
         self, begin_s: float, end_s: float, domain: int, *, at_most: int | None = None
     ) -> Iterator[Recorded]:

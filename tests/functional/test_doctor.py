@@ -6,6 +6,8 @@ import json
 import os
 import pathlib
 import subprocess
+import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -15,9 +17,10 @@ from iat_nova.hardware.host import backends, probe
 from tests.functional.daemons import TestLibvirtd, short_folder
 from tests.functional.ovs_daemons import OvsDaemons
 from tests.unit.checks.test_doctor import DoctorCase
-from tests.unit.cmd.test_entry import ProgramCase
+from tests.unit.cmd.test_entry import PROJECT, SCRIPT, ProgramCase
 from tests.unit.hardware import trees
 
+CPUINFO = pathlib.Path("/proc/cpuinfo")
 RUN_AS = rights.run_as  # DoctorCase replaces it
 NOBODY = 65534
 
@@ -55,6 +58,66 @@ class Causes(DoctorCase):
             self.put(folder / name, f"#!/bin/sh\n{script}\n")
             (folder / name).chmod(0o755)
         return str(folder)
+
+
+def flags():
+    """Return the flags of this machine's first CPU."""
+    lines = CPUINFO.read_text().splitlines()
+    return next((one.split() for one in lines if one.startswith("flags")), [])
+
+
+class Cpu(Causes):
+    """A CPU without cache allocation: this machine's own, where it has none."""
+
+    def setUp(self):
+        super().setUp()
+        if "cat_l3" in flags():
+            self.skipTest("this machine's CPU has cache allocation")
+
+    def move_here(self, told):
+        """Give the host this machine's CPU, with nothing of the kernel for cache allocation."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+        self.put(self.roots.proc / "cpuinfo", told)
+
+    def check(self, first, code, remedy):
+        """Check that a finding is the cause, and has the only remedy that would help."""
+        self.assertEqual(("cache allocation", "impossible", code, remedy), tuple(
+            first[name] for name in ("subject", "level", "code", "remedy_code")))  # fmt: skip
+
+    def test_without_cache_allocation(self):
+        """Bare metal and a virtual machine: on the compute host itself all is well."""
+        told = CPUINFO.read_text().replace(" hypervisor", "")
+        for text, code, remedy in (
+            (told, "no-cat", "use-other-cpu"),
+            (told.replace("\nflags\t\t:", "\nflags\t\t: hypervisor"), "no-cat-virtual-machine",
+             "use-compute-host"),
+        ):  # fmt: skip
+            self.assertEqual([], self.causes())
+            schemata, files = self.roots.resctrl / "schemata", self.roots.proc
+            kept = {one: one.read_text() for one in (schemata, files / "cpuinfo")}
+            self.move_here(text)
+            status, rows = self.everything()
+            self.assertEqual(1, status)
+            first, *others = (row for row in rows if row["subject"] != "rights")
+            self.check(first, code, remedy)
+            self.assertEqual({None}, {row["remedy_code"] for row in others})
+            (files / "filesystems").unlink()
+            for path, before in kept.items():
+                path.write_text(before)
+
+    def test_this_machine(self):
+        """The installed program, on the machine on which the test runs."""
+        if "hypervisor" not in flags():
+            self.skipTest("this is no virtual machine")
+        command = [pathlib.Path(sys.executable).with_name("iat-nova"), "doctor", "-f", "json"]
+        done = subprocess.run(
+            [*command, "--config-file", self.config], capture_output=True, text=True, check=False
+        )
+        self.assertEqual(1, done.returncode, done.stderr)
+        rows = [row for row in json.loads(done.stdout) if row["subject"] != "rights"]
+        self.check(rows[0], "no-cat-virtual-machine", "use-compute-host")
+        self.assertEqual({None}, {row["remedy"] for row in rows[1:]})
 
 
 class OpenVSwitch(Causes):
@@ -274,3 +337,26 @@ class Packages(ProgramCase):
             for package in packages:
                 with self.subTest(program, package=package):
                     self.without(program, package, *(["doctor"] * (program == "iat-nova")))
+
+    def test_the_command(self):
+        """It installs the package, as it stands, and the program starts; pip is a stand-in."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (folder / "pip").mkdir()
+        asked = folder / "asked"
+        (folder / "pip/__init__.py").touch()
+        (folder / "pip/__main__.py").write_text(
+            "import pathlib, sys\n"
+            f"pathlib.Path({str(asked)!r}).write_text(' '.join(sys.argv[1:]))\n"
+        )
+        program = PROJECT["scripts"]["iat-nova"]
+        for hidden, status in (("cliff", 1), ("nothing", 0)):
+            code = SCRIPT.format(hidden=hidden, words=["--version"], entry=program)
+            done = subprocess.run(
+                [sys.executable, "-c", code], capture_output=True, text=True, check=False
+            )
+            self.assertEqual(status, done.returncode, done.stderr)
+            if status:
+                command = done.stderr.partition("missing: ")[2]
+                path = {**os.environ, "PYTHONPATH": str(folder)}
+                subprocess.run(["sh", "-c", command], env=path, check=True)
+                self.assertEqual("install cliff", asked.read_text())

@@ -120,10 +120,48 @@ class MomentTest(MomentCase):
         self.assertIs(Loop.UNCLEAN, self.at(60, GONE).loop)
         self.assertIn("unclean shutdown after", self.said(60, GONE))
         self.assertIs(Loop.RUNNING, self.at(35, GONE).loop)  # iterations of seconds may be lost
+        said = self.said(35, GONE)
+        self.assertIn("was in force; unclean shutdown after", said)
+        self.assertIn("at or before", said)
+        self.assertNotIn("unclean", self.said(29, ALIVE))
         self.clock.wall_s += 100
         self.iterate(1, 10)
         self.assertIs(Loop.UNCLEAN, self.at(60).loop)
         self.assertIs(Loop.RUNNING, self.at(135).loop)
+
+    def test_after_a_kill_and_a_start(self) -> None:
+        """Only the start of the next agent is recorded: the agent before ended without a word."""
+        self.iterate(1, 30)
+        self.clock.wall_s += 100
+        self.event("agent-started", version="1", pid=2)
+        self.assertIs(Loop.UNCLEAN, self.at(60, ALIVE).loop)
+
+    def test_an_agent_that_starts(self) -> None:
+        """The former decision is not in force: libvirt may keep an agent waiting for minutes."""
+        self.iterate(1, 30)
+        self.event("restored", parts=("masks",))
+        self.event("agent-stopped")
+        self.clock.wall_s += 100
+        self.event("agent-started", version="1", pid=2)
+        found = self.at(200)
+        self.assertEqual((Loop.STARTING, True), (found.loop, found.loop.ran))
+        self.assertEqual("starting", moments.record(found)["agent"])
+        said = self.said(200)
+        self.assertIn("and had decided nothing yet; original settings had been restored", said)
+        self.assertNotIn("in force", said)
+
+    def test_an_orderly_end_after_the_moment(self) -> None:
+        """It is no unclean shutdown, however long before it the last kept iteration was."""
+        self.iterate(1, 30)
+        self.clock.wall_s += 50
+        self.event("agent-stopped")
+        for later in (False, True):
+            if later:
+                self.clock.wall_s += 100
+                self.event("agent-started", version="1", pid=2)
+                self.iterate(1, 10)
+            self.assertIs(Loop.RUNNING, self.at(60, GONE).loop)
+            self.assertIs(Loop.STOPPED, self.at(90, GONE).loop)
 
     def test_an_agent_that_decides_nothing_for_long(self) -> None:
         """It runs: the lock is held, or the same run goes on after the gap."""
