@@ -13,7 +13,16 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, Action, Hold, Priority, Tenant, TenantKind, WayMask
 from iat_nova.policy import holds
 from iat_nova.policy.owners import guest_id
-from iat_nova.report import escape, moments, sentences, times, view, waymap, words
+from iat_nova.report import (
+    escape,
+    moments,
+    port_table,
+    sentences,
+    times,
+    view,
+    waymap,
+    words,
+)
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import Turn, Turns, concerns
 from iat_nova.report.view import DomainView, HostView
@@ -358,6 +367,10 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
             least = f"the policy leaves it {tenant.bandwidth_min} % at least"
             share = words.left(limit, part.seen.inventory)
             yield f"           memory bandwidth limited to {share}; {least}"
+        for port in part.seen.ports():
+            if port["port"] in tenant.ports:
+                told = port_table.sentence(part.seen, port)
+                yield from (f"           {line}" for line in escape.wrap(told, width - 11, 2))
         drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
         yield f"           {drawn}"
     if not part.turns:
@@ -400,6 +413,9 @@ def _part_record(part: Part) -> dict[str, Any]:
         "initial": part.tenant.ways.initial,
         "most": part.tenant.ways.max,
         "promised": part.tenant.ways.promised,
+        "port_rows": [
+            port for port in port_table.rows((part.seen,)) if port["port"] in part.tenant.ports
+        ],
         "turns": [
             {**turn_record(turn), "with": [turn_record(one) for one in others]}
             for turn, others in part.turns

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
+from iat_nova.common import amounts
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import DomainInventory, Layout
 from iat_nova.report import escape as terminal
@@ -202,10 +203,12 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
             names.append(_label(begin + 5, y + tall / 2 + 4, shown, "start", f"in-way {style}"))
     devices = [(span.layout.ddio, "DDIO", "DDIO")] if span.layout.ddio else []
     for group in span.layout.ports:
-        devices.append((group.mask, waymap.ports(group, span.inventory), group.ports[0]))
+        first, *others = group.ports
+        name = f"{first} and {len(others)} more" if others else first
+        devices.append((group.mask, waymap.ports(group, span.inventory), name))
     for mask, whose, name in devices:
         y = (ways - mask.highest - 1) * WAY_HEIGHT
-        words = f"{whose}: {mask.count} ways, {mask}"
+        words = f"{whose}: {amounts.ways(mask.count)}, {mask}"
         boxes.append(_box(begin, y, width, mask.count * WAY_HEIGHT, "hatch", words))
         if width > 11 * len(name):
             names.append(_label(begin + width - 6, y + 14, name, "end", "ddio-name"))

@@ -211,6 +211,11 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory, width: int) 
         f"What was measured over {sample.interval_s:.2f} s, "
         + ("with the ways before the decision" if before else "beside the ways after the decision"),
         f"  DDIO {place}: {ddio}",
+        *(
+            f"{'    ' if number else '  '}{line}"
+            for text in waymap.counted_ports(sample, inventory)
+            for number, line in enumerate(escape.wrap(text, width - 4, 2))
+        ),
         *(line.rstrip() for line in columns(rows, "llrrrrrrl", 1)),
     ]
 

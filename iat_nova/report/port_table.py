@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 from iat_nova.common import amounts as figures
-from iat_nova.report import escape
+from iat_nova.report import escape, words
 from iat_nova.report.view import DomainView
 
 COLUMNS = (
@@ -77,6 +77,20 @@ def cells(domain: DomainView, port: Mapping[str, object]) -> tuple[str, ...]:
         _size(port["memory_bytes_per_s"], "/s"),
         str(domain.inventory.domain.id),
     )
+
+
+def sentence(domain: DomainView, port: Mapping[str, object]) -> str:
+    """Return a port's ways, occupancy and traffic: ``port 0000:3b:00.0 has 1 way 0x800, ...``."""
+    ident, own, ddio = str(port["port"]), domain.mask_of(str(port["port"])), domain.ddio
+    text = f"port {escape.plain(ident)} has "
+    text += (
+        words.ddio_place(own) if own else f"DDIO's {words.ddio_place(ddio)}" if ddio else "any way"
+    )
+    if held := _size(port["occupancy_bytes"], ""):
+        text += f", {held} in the LLC"
+    if moved := _size(port["memory_bytes_per_s"], "/s"):
+        text += f", {moved} to and from memory"
+    return text
 
 
 def _size(value: object, unit: str) -> str:

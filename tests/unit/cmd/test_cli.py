@@ -243,6 +243,23 @@ class TestTenants(CliCase):
                          list(csv.reader(io.StringIO(out))))  # fmt: skip
         self.assertEqual(2, self.run_it("tenants", "--ports", "--long")[0])
 
+    def test_ports_are_explained(self):
+        """Of a guest that of its devices; of a decision those that were counted."""
+        self.with_ports()
+        _, out, _ = self.run_it("explain", "be1")
+        told = " ".join(out.split())
+        self.assertIn(
+            "port 0000:3b:00.0 has 2 ways 0xc0, 3.0 MiB in the LLC, 2.3 GiB/s to and from memory",
+            told,
+        )
+        self.assertNotIn("port 0000", self.run_it("explain", "pc1")[1])
+        rows = json.loads(self.run_it("explain", "be1", "-f", "json")[1])["domains"][0]["port_rows"]
+        self.assertEqual([("0000:3b:00.0", 2)], [(row["port"], row["ways"]) for row in rows])
+        self.assertRegex(
+            self.run_it("explain")[1],
+            r"\n  port 0000:3b:00.0 \(vswitch, be1\) 3.0 MiB in the LLC, 2.3 GiB/s .*\n    memory",
+        )
+
     def test_no_ports(self):
         """Without I/O RDT nothing is added, and there is nothing to list."""
         self.tell()

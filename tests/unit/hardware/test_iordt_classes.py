@@ -491,8 +491,8 @@ class Killed(BaseException):
     """The agent is no more."""
 
 
-class Agent(test_restore.MachineCase):
-    """An agent with ddio_interface = iordt on a whole host, and what it leaves."""
+class AgentCase(test_restore.MachineCase):
+    """An agent with ddio_interface = iordt on a whole host."""
 
     def setUp(self):
         self.memory = FakeMemory(irdt.read(irdt_tables.server(BASE)))
@@ -564,6 +564,28 @@ class Agent(test_restore.MachineCase):
         self.assertEqual({0}, set(self.memory.values.values()))
         self.assertEqual([0, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
 
+    def kill_at_each_write(self):
+        """Check that after each moment at which an agent may end, restore puts all back."""
+        for ended in range(99):
+            owned = self.owned()
+            owned.snapshot.protect()
+            self.left = ended
+            try:
+                self.change_all(owned)
+                done = True
+            except Killed:
+                done = False
+            self.left = None
+            self.assertEqual(0, self.run_it("restore")[0])
+            self.assert_as_found()
+            if done:
+                break
+        self.assertGreater(ended, 16)
+
+
+class Agent(AgentCase):
+    """What such an agent leaves."""
+
     def test_a_class_of_devices_and_back(self):
         """Tenants have one class less, and one a group of ports; the host ends as found."""
         owned = self.owned()
@@ -598,6 +620,81 @@ class Agent(test_restore.MachineCase):
         self.crash()
         self.assertEqual(0, self.run_it("restore")[0])
         self.assertEqual([([0, 0], {0})] * 2, removed)
+
+    def test_killed_at_each_write(self):
+        """After each moment at which an agent may end, restore puts everything back."""
+        self.kill_at_each_write()
+
+    def test_killed_while_it_restores(self):
+        """A restore that was ended is repeated, and leaves nothing."""
+        for ended in range(99):
+            self.crash()
+            self.left = ended
+            try:
+                self.run_it("restore")
+                done = True
+            except Killed:
+                done = False
+            self.left = None
+            if done:
+                break
+            self.assertEqual(0, self.run_it("restore")[0])
+            self.assert_as_found()
+        self.assertGreater(ended, 10)
+
+    def test_without_the_driver_of_cpuid(self):
+        """A restore needs the table and the registers alone."""
+        self.crash()
+        for cpu in range(4):
+            (self.roots.msr / f"{cpu}/cpuid").unlink()
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_memory_that_refuses(self):
+        """Devices leave the class all the same; the tags stay in the snapshot until they can be."""
+        self.crash()
+        self.memory.refuse = HardwareError("denied")
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertIn("ddio iordt: denied", err)
+        self.assertEqual([0, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+        self.memory.refuse = None
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_only_observing(self):
+        """An agent that writes no masks writes no register."""
+        with self.owned().held():
+            pass
+        self.assertEqual(([], []), (self.memory.writes, self.msr.writes))
+        self.assert_as_found()
+
+    def test_refused_at_the_start(self):
+        """Where devices cannot all be tagged the interface cannot be had; nothing is written."""
+        flags = irdt_tables.RMIDS
+        for table, code in (
+            (irdt_tables.unit(irdt_tables.link(0, 1, flags, BASE)), "iordt-channels-untagged"),
+            (
+                irdt_tables.unit(
+                    irdt_tables.link(0, 1, irdt_tables.CLASSES | irdt_tables.RMID_ENABLE, BASE)
+                ),
+                "iordt-enable-unknown",
+            ),
+        ):
+            self.roots.irdt.write_bytes(irdt_tables.table(table))
+            self.memory = FakeMemory(irdt.read(irdt_tables.table(table)))
+            with self.assertRaises(HardwareError) as caught:
+                self.owned()
+            self.assertIn(code, codes(caught.exception.message))
+        self.roots.irdt.unlink()
+        with self.assertRaises(HardwareError) as caught:
+            self.owned()
+        self.assertIn("iordt-no-table", codes(caught.exception.message))
+
+
+@proves("occupancy and traffic of ports: I/O RDT", on=(events.GRANITE_RAPIDS.name,))
+class CountedPorts(AgentCase):
+    """Ports with RMIDs of their own."""
 
     def test_ports_are_counted(self):
         """Each by an RMID of its own, beside classes and tenants; the host ends as found."""
@@ -746,88 +843,4 @@ class Agent(test_restore.MachineCase):
     def test_killed_at_each_write_while_ports_are_counted(self):
         """As without counting: RMIDs, groups and switches are as found."""
         self.count_ports()
-        self.test_killed_at_each_write()
-
-    def test_killed_at_each_write(self):
-        """After each moment at which an agent may end, restore puts everything back."""
-        for ended in range(99):
-            owned = self.owned()
-            owned.snapshot.protect()
-            self.left = ended
-            try:
-                self.change_all(owned)
-                done = True
-            except Killed:
-                done = False
-            self.left = None
-            self.assertEqual(0, self.run_it("restore")[0])
-            self.assert_as_found()
-            if done:
-                break
-        self.assertGreater(ended, 16)
-
-    def test_killed_while_it_restores(self):
-        """A restore that was ended is repeated, and leaves nothing."""
-        for ended in range(99):
-            self.crash()
-            self.left = ended
-            try:
-                self.run_it("restore")
-                done = True
-            except Killed:
-                done = False
-            self.left = None
-            if done:
-                break
-            self.assertEqual(0, self.run_it("restore")[0])
-            self.assert_as_found()
-        self.assertGreater(ended, 10)
-
-    def test_without_the_driver_of_cpuid(self):
-        """A restore needs the table and the registers alone."""
-        self.crash()
-        for cpu in range(4):
-            (self.roots.msr / f"{cpu}/cpuid").unlink()
-        self.assertEqual(0, self.run_it("restore")[0])
-        self.assert_as_found()
-
-    def test_memory_that_refuses(self):
-        """Devices leave the class all the same; the tags stay in the snapshot until they can be."""
-        self.crash()
-        self.memory.refuse = HardwareError("denied")
-        status, _, err = self.run_it("restore")
-        self.assertEqual(1, status)
-        self.assertIn("ddio iordt: denied", err)
-        self.assertEqual([0, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
-        self.memory.refuse = None
-        self.assertEqual(0, self.run_it("restore")[0])
-        self.assert_as_found()
-
-    def test_only_observing(self):
-        """An agent that writes no masks writes no register."""
-        with self.owned().held():
-            pass
-        self.assertEqual(([], []), (self.memory.writes, self.msr.writes))
-        self.assert_as_found()
-
-    def test_refused_at_the_start(self):
-        """Where devices cannot all be tagged the interface cannot be had; nothing is written."""
-        flags = irdt_tables.RMIDS
-        for table, code in (
-            (irdt_tables.unit(irdt_tables.link(0, 1, flags, BASE)), "iordt-channels-untagged"),
-            (
-                irdt_tables.unit(
-                    irdt_tables.link(0, 1, irdt_tables.CLASSES | irdt_tables.RMID_ENABLE, BASE)
-                ),
-                "iordt-enable-unknown",
-            ),
-        ):
-            self.roots.irdt.write_bytes(irdt_tables.table(table))
-            self.memory = FakeMemory(irdt.read(irdt_tables.table(table)))
-            with self.assertRaises(HardwareError) as caught:
-                self.owned()
-            self.assertIn(code, codes(caught.exception.message))
-        self.roots.irdt.unlink()
-        with self.assertRaises(HardwareError) as caught:
-            self.owned()
-        self.assertIn("iordt-no-table", codes(caught.exception.message))
+        self.kill_at_each_write()
