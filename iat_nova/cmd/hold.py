@@ -17,10 +17,11 @@ from iat_nova.store.requests import Holds
 
 
 class HoldCommand(Command):
-    """Hold a guest at a fixed number of ways for a limited time.
+    """Hold a guest at a fixed number of ways, for a time or until `iat-nova release`.
 
-    All other decisions continue. status, tenants, top and explain show the hold until its end, or
-    until `iat-nova release` ends it. A hold outlasts restarts of the agent and of the guest.
+    All other decisions continue. status, tenants, top and explain show the hold until its end.
+    Without --for only `iat-nova release` ends it. A hold outlasts restarts of the agent, the guest
+    and the host.
     Minimum ways of other tenants, and ways guaranteed by flavors, take precedence: a hold that does
     not fit is refused.
     """

@@ -24,10 +24,10 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class PauseCommand(Command):
-    """Keep the present masks for a while, for maintenance: no decisions, no writes.
+    """Keep the present masks, for maintenance: no decisions, no writes.
 
-    status and top show the pause until its end, or until `iat-nova resume` ends it. A pause also
-    applies to an agent that starts later.
+    status and top show the pause until its end. Without --for only `iat-nova resume` ends it. A
+    pause also applies to an agent that starts later, even after a reboot.
     """
 
     _as_owner = True

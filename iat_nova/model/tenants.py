@@ -68,7 +68,7 @@ class Pause:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Hold:
-    """An operator's hold: a fixed number of ways for one tenant for a limited time.
+    """An operator's hold: a fixed number of ways for one tenant, for a time or until released.
 
     `tenant` is a guest's UUID (a hold outlives a restart of the guest), or ``stack``, ``host``,
     ``pool``; `name` is the display name. Times are of the wall clock; `until_s` is infinite when

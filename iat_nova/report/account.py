@@ -290,7 +290,11 @@ def _help(account: Account, part: Part) -> Iterator[str]:
         where = f"iat:llc_ways_max of {flavor}, or " if guest else ""
         yield f"a higher {where}ways.max of class {tenant.class_name or 'default'} in the policy"
     if guest and tenant.priority is Priority.BE:
-        then = "it is not confined" if overlap else "best-effort guests give ways to it"
+        then = (
+            "it is confined only if it streams through memory"
+            if overlap
+            else "best-effort guests give ways to it"
+        )
         yield f"iat:priority=PC in {flavor}: then {then}"
     if guest and wanted > tenant.ways.promised and not overlap:
         yield f"iat:llc_ways={wanted} in {flavor}: then it never has fewer"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests of an operator for a limited time: a pause of all decisions, holds of tenants.
+"""Requests of an operator, with or without an end: a pause of all decisions, holds of tenants.
 
 Each request is a small file in the state directory. An operator's command writes the file and the
 loop reads it. An unreadable file is a request too: its reason gives the error and the command that

@@ -48,6 +48,7 @@ def standing(strategy):
     return {
         "hosts": str(len(means)),
         "critical": f"{statistics.geometric_mean(means.values()):.3f}",
+        "critical-median": f"{statistics.median(means.values()):.3f}",
         "better-worse": f"{better} / {worse}",
         "below": f"{below} of {len(critical)}",
         "critical-least": f"{min(critical.values()):.2f}",

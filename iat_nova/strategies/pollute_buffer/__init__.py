@@ -7,7 +7,7 @@ the cache, to which such tenants are confined; all other tenants keep the whole 
 from Soares, Tam and Stumm, "Reducing the harmful effects of last-level cache polluters with an
 OS-level, software-only pollute buffer" (MICRO 2008).
 
-Confined tenants are not guessed from a miss curve. A trial of a few seconds measures the gain, and
-an unprofitable move is undone. A host thus performs as without the agent, or better by the measured
-gain.
+Confined tenants are not guessed from a miss curve. A trial of a few seconds measures the gain of
+all tenants together, and an unprofitable move is undone. Single tenants may still lose, trials cost
+time, and a later load may suffer from a layout that paid before.
 """
