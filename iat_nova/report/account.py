@@ -133,7 +133,7 @@ def _refused(
     number = domain.inventory.domain.id
     for recorded in reversed(reader.newer(number, domain.latest.row - LATELY, LATELY)):
         for turn in turns.of(recorded):
-            if turn.kind in (Action.REFUSE, Action.UNDO) and concerns(subject, turn):
+            if turn.kind in (Action.REFUSE, Action.UNDO) and subject.is_it(turn.subject):
                 return turn
     return None
 
@@ -383,7 +383,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
     yield "Changes of its ways"
     for turn, others in part.turns:
         ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
-        text = f"#{turn.iteration} {turn.kind}{ways}: {turn.reason}"
+        whom = f" {turn.name}" if turn.subject in tenant.ports else ""
+        text = f"#{turn.iteration} {turn.kind}{whom}{ways}: {turn.reason}"
         also = "; ".join(f"{one.kind} {one.name} {one.ways}" for one in others)
         text += f" (with: {also})" if also else ""
         first, *rest = escape.wrap(escape.plain(text), width - 23, 4)

@@ -19,7 +19,7 @@ KINDS = (*(action.value for action in Action), PHASE, MOVE)
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turn:
-    """One action of a decision. `subject`: a tenant's id, ``ddio``, ``layout``.
+    """One action of a decision. `subject`: a tenant's or port's id, ``ddio``, ``layout``.
 
     Counts are of ways, None where not known or not applicable.
     """
@@ -79,8 +79,9 @@ class Turns:
 
 
 def concerns(subject: Subject, turn: Turn) -> bool:
-    """Tell whether an action concerns this subject."""
-    return subject.is_it(turn.subject)
+    """Tell whether an action concerns this subject, or a port of the subject's devices."""
+    ports = {port for _, tenant in subject.tenants for port in tenant.ports}
+    return subject.is_it(turn.subject) or turn.subject in ports
 
 
 def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterator[Turn]:
@@ -110,15 +111,22 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
         yield turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
     done = [step for step in decision.steps if step.action.acts]
     told = {step.subject for step in done}
-    reasons = "; ".join(
-        f"{step.action}: {names.sentence(step.reason)}" for step in done if step.subject == "layout"
-    )
+    ports = {one.id for one in inventory.domain.device_ports}
     for subject in decision.moved:
         if subject not in told:
             before, after = iteration.layout_before, decision.layout
             was, now = _mask(before, subject), _mask(after, subject)
             counts = was and was.count, now and now.count
             why = f"from {was or 'unknown ways'} to {now or 'none'}"
+            whole: tuple[str, ...] = ("layout",)
+            if subject in ports:  # without ways of its own it has those of DDIO
+                why = f"from {was or 'those of DDIO'} to {now or 'those of DDIO'}"
+                whole = ("layout", DDIO)
+            reasons = "; ".join(
+                f"{step.action}: {names.sentence(step.reason)}"
+                for step in done
+                if step.subject in whole
+            )
             yield turn(MOVE, subject, *counts, f"{why}: {reasons}" if reasons else why)
 
 

@@ -3,7 +3,9 @@
 
 import dataclasses
 
-from iat_nova.report.turns import Turns
+from iat_nova.model import Action, DevicePort, PortGroup, Step, WayMask, message
+from iat_nova.report.subjects import find
+from iat_nova.report.turns import Turns, concerns
 from iat_nova.store.reader import HistoryReader
 from tests.unit import stories
 from tests.unit.report.test_moments import MomentCase
@@ -34,3 +36,47 @@ class TurnsTest(MomentCase):
                 if turn.subject == "stack"
             ]
         self.assertEqual(["second", "vswitch"], names)
+
+    def test_ports(self) -> None:
+        """Ways of a port concern the tenants behind; without its own it has DDIO's."""
+        first = stories.inventory()
+        port = DevicePort("0000:5e:00.0", ("0000:5e:00.0",))
+        *others, last = first.tenants
+        inventory = dataclasses.replace(
+            first,
+            domain=dataclasses.replace(first.domain, device_ports=(port,)),
+            tenants=(*others, dataclasses.replace(last, ports=(port.id,))),
+        )
+        row = self.history.inventory(self.clock.wall_s, stories.facts(), {0: inventory})
+        plain = stories.layout(2)
+        own = dataclasses.replace(plain, ports=(PortGroup((port.id,), WayMask(0x100)),))
+        for number, (before, after) in enumerate(((plain, own), (own, plain)), 1):
+            made = stories.burst(number, self.clock.wall_s + number, inventory_id=row)
+            why = message("ports-aside", ports=(port.id,))
+            step = Step(Action.TRY, "ddio", why)
+            decision = dataclasses.replace(
+                made.decision, layout=after, steps=(step,), moved=(port.id,)
+            )
+            self.history.record(
+                dataclasses.replace(made, decision=decision, layout_before=before, effective=None)
+            )
+        self.assertTrue(self.history.flush(60.0))
+        with HistoryReader(self.path) as reader:
+            turns = Turns(reader)
+            subject = find(reader.latest_inventory(), last.name)
+            found = [
+                (turn.name, turn.ways, turn.reason)
+                for recorded in reversed(reader.decisions(9))
+                for turn in turns.of(recorded)
+                if concerns(subject, turn)
+            ]
+            nobody = find(reader.latest_inventory(), others[0].name)
+            self.assertFalse(concerns(nobody, turns.of(reader.decisions(1)[0])[-1]))
+        reason = "try: one way of their own for ports 0000:5e:00.0"
+        self.assertEqual(
+            [
+                ("port 0000:5e:00.0", "1", f"from those of DDIO to 0x100: {reason}"),
+                ("port 0000:5e:00.0", "1", f"from 0x100 to those of DDIO: {reason}"),
+            ],
+            found,
+        )
