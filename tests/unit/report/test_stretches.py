@@ -29,6 +29,11 @@ class StretchTest(MomentCase):
         self.assertIn('<rect class="quiet"', page)
         self.assertIn("<b>97%</b>", page)
 
+    def test_a_short_time_is_no_stretch(self) -> None:
+        """Nine seconds without a decision are not listed."""
+        self.iterate(1, 11)
+        self.assertNotIn("nothing done for", self.page())
+
     def test_no_decision_at_all(self) -> None:
         """A strategy that never moves a mask has a report: one stretch."""
         self.iterate(3, 40)

@@ -41,7 +41,7 @@ from iat_nova.strategies.pollute_buffer import (
     trial,
     watch,
 )
-from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.plan import Own, Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
 from iat_nova.strategies.pollute_buffer.view import View
@@ -987,6 +987,21 @@ class CleanTest(unittest.TestCase):
         shut = Plan(frozenset(), 2, 6, clear=True)
         found = {move.what.code: promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["keep-clear-no-more"])
+
+    def test_lending_says_whose_ways(self) -> None:
+        """One owner's ways are named; several owners' are lent together or each alone."""
+        here = promising(host((PC, FITS), (PC, FITS), (BE, STREAM)), 2, 2, 0)
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        view = View(here.inventory, Parameters(), sample, readings.look(here.tenants, sample))
+        for owners, codes in ((1, ["lend"]), (2, ["lend", "lend", "lend-all"])):
+            own = tuple(Own(f"t{number}", 2) for number in range(owners))
+            plan = Plan(frozenset(), 2, 2, own=own)
+            found = [
+                move.what.code
+                for _, move in moves.candidates(view, plan)
+                if move.what.code.startswith("lend")
+            ]
+            self.assertEqual(codes, sorted(found))
 
 
 class PromiseTest(unittest.TestCase):

@@ -172,6 +172,8 @@ class TestCoreDemand(unittest.TestCase):
         """It is kept, noted, and not repeated for this demand until its back-off has passed."""
         story = self._pressed()
         self.assertEqual((3, 3), (story.decision.rule, story.ways("vf")))
+        grown = story.decision.steps[0]
+        self.assertEqual((2, 3), (grown.ways_before, grown.ways_after))
         story.second()
         self.assertEqual([(Action.REFUSE, "vf")], actions(story.decision))
         self.assertEqual(3, story.ways("vf"))

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which masks have a place on the line of open ways."""
+
+import unittest
+
+from iat_nova.strategies.layout.line import line
+
+
+class AdmitsTest(unittest.TestCase):
+    """Masks that may be written."""
+
+    def test_each_place(self) -> None:
+        """A mask of neighbouring ways is admitted wherever it lies, and no other mask."""
+        whole = line(0x7FF, 0, True)
+        for ways in range(1, 12):
+            for lowest in range(12 - ways):
+                mask = ((1 << ways) - 1) << lowest
+                self.assertTrue(whole.admits(mask, ways), hex(mask))
+                self.assertFalse(whole.admits(mask, ways + 1), hex(mask))
+        self.assertFalse(whole.admits(0b101, 2))
+        self.assertFalse(whole.admits(0x1800, 2))
+
+    def test_a_unit_of_coerced_ways(self) -> None:
+        """A mask has all ways of the unit, or none of them."""
+        coerced = line(0x7FF, 0x600, True)
+        self.assertTrue(coerced.admits(0x700, 3))
+        self.assertTrue(coerced.admits(0x100, 1))
+        self.assertFalse(coerced.admits(0x300, 2))
+
+    def test_reserved_ways_in_between(self) -> None:
+        """No mask lies on both sides of a reserved way."""
+        broken = line(0x7EF, 0, True)
+        self.assertTrue(broken.admits(0x00F, 4))
+        self.assertFalse(broken.admits(0x02F, 5))
