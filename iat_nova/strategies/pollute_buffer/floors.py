@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Minimum speeds of best-effort tenants: most of the speed before a move took ways from them.
+"""Minimum speeds of best-effort tenants: most of the speed before a move cost them any.
 
 The policy says how much that is (`best_effort_min`). In the weighted mean of speeds a best-effort
 tenant counts little, and could lose all speed unnoticed. A loss below the minimum weighs like the
@@ -20,31 +20,30 @@ from iat_nova.strategies.readings import Looks
 def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> dict[str, float]:
     """Return the minimum speeds in force by tenant, in units of `Look.speed`.
 
-    A tenant with limited memory bandwidth, or with another load than outside the buffer, has none.
+    A tenant with another load than outside the buffer has none.
     """
-    limited = {one.tenant for one in (*state.plan.limits, *state.in_force.limits)}
     return {
         one.id: numbers.best_effort_min * state.found[one.id].speed
         for one in tenants
-        if one.id not in limited and one.id in state.found and not _other(one, state, state.looks)
+        if one.id in state.found and not _other(one, state, state.looks)
     }
 
 
 def measured(state: State, tenants: Iterable[Tenant]) -> State:
-    """Return the state with the readings of best-effort tenants outside the buffer.
+    """Return the state with the readings of best-effort tenants outside the buffer, without limit.
 
-    Beside confined tenants only a tenant that came, or has another load, is measured: the speed of
-    others is no longer that of a host without the agent.
+    Beside confined or limited tenants only a tenant that came, or has another load, is measured:
+    the speed of others is no longer that of a host without the agent.
     """
-    confined = state.plan.confined
+    restricted = state.plan.confined | {one.tenant for one in state.plan.limits}
     new = {
         one.id: state.looks[one.id]
         for one in tenants
         if one.priority is Priority.BE
         and one.kind is not TenantKind.HOST
         and one.id in state.looks
-        and one.id not in confined
-        and (not confined or _other(one, state, state.looks))
+        and one.id not in restricted
+        and (not restricted or _other(one, state, state.looks))
     }
     return dataclasses.replace(state, found={**state.found, **new})
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Iterator, Mapping, Set
 
 from iat_nova.model import UNLIMITED, Priority, Tenant, message
@@ -234,28 +235,23 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield a move that halves the memory bandwidth of best-effort streams, or lifts all limits.
+    """Yield a move that lowers the memory bandwidth of best-effort streams, or lifts all limits.
 
     A stream's misses do not depend on ways, but misses of other tenants wait behind the stream. If
     memory does not limit the others, a trial shows no gain.
     """
-    critical = view.ids - view.best_effort
-    streams = [
-        tenant
-        for tenant in view.inventory.tenants
-        if tenant.priority is Priority.BE
-        and tenant.id in view.looks
-        and view.looks[tenant.id].streams
-    ]
-    limits = tuple(
-        Limit(tenant.id, percent)
-        for tenant in streams
-        if (percent := _halved(view, plan, tenant)) < UNLIMITED
-    )
-    further = frozenset(one.tenant for one in limits if one.percent < plan.bandwidth_of(one.tenant))
-    if further:
-        changed = dataclasses.replace(plan, limits=limits)
-        expected, least = view.relief(critical, view.fills(further)), min(o.percent for o in limits)
+    limits, kept_out = [], 0.0
+    for tenant in view.inventory.tenants:
+        seen = view.looks.get(tenant.id)
+        if tenant.priority is Priority.BE and seen is not None and seen.streams:
+            percent, share = _lowered(view, plan, tenant)
+            kept_out += share * view.misses(tenant.id)
+            if percent < UNLIMITED:
+                limits.append(Limit(tenant.id, percent))
+    if kept_out:
+        changed = dataclasses.replace(plan, limits=tuple(limits))
+        expected = view.relief(view.ids - view.best_effort, kept_out)
+        least = min(one.percent for one in limits)
         yield _promise(expected, "layout", changed, "limit-streams", percent=least)
     if plan.limits and view.settled:  # otherwise the limits may have just paid
         changed = dataclasses.replace(plan, limits=())
@@ -263,23 +259,26 @@ def _throttle(view: View, plan: Plan) -> Iterator[Promise]:
         yield _promise(lost, "layout", changed, "limit-streams-no-more")
 
 
-def _halved(view: View, plan: Plan, tenant: Tenant) -> int:
-    """Return half of a tenant's memory bandwidth in percent, rounded to the hardware's steps.
+def _lowered(view: View, plan: Plan, tenant: Tenant) -> tuple[int, float]:
+    """Return a tenant's next lower memory bandwidth in percent, and the share of fills kept out.
 
-    The value is halved further until the tenant would feel the limit, but stays above the tenant's
-    minimum. If the tenant would not feel even the minimum, the present value is returned.
+    The next lower value is the share that best effort keeps of the present one, rounded up to the
+    hardware's steps, but one step less at least. It falls further until the tenant would feel the
+    limit, but stays above the tenant's minimum. If the tenant would not feel even the minimum, the
+    present value is returned.
     """
     control, now = view.inventory.domain.bandwidth, plan.bandwidth_of(tenant.id)
     if control is None or control.percents is None:
-        return UNLIMITED
+        return UNLIMITED, 0.0
     lowest, step = control.percents
     least = max(lowest, -(-tenant.bandwidth_min // step) * step)
-    felt_below, percent = control.felt_below(view.traffic(tenant.id)), now
+    used, percent = min(now, control.felt_below(view.traffic(tenant.id))), now
     while percent > least:
-        percent = max(least, percent // 2 // step * step)
-        if percent < felt_below:
-            return percent
-    return now
+        kept = math.ceil(view.parameters.best_effort_min * percent / step) * step
+        percent = max(least, min(kept, (percent - 1) // step * step))
+        if percent < used:
+            return percent, 1.0 - percent / used
+    return now, 0.0
 
 
 FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {

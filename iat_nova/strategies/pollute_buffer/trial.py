@@ -81,10 +81,11 @@ def _verdict(
     tenants = now.inventory.tenants
     speeds, most = judge.gain(tenants, state.looks, looks)
     with_floors, _ = judge.gain(tenants, state.looks, looks, floors.known(state, tenants, numbers))
-    # Only a trial that gives back ways which the plan took may cost critical tenants speed in
-    # favour of minimum speeds: they lose no more than on a host without the agent.
+    # Only a trial that gives back ways or bandwidth which the plan took may cost critical tenants
+    # speed in favour of minimum speeds: they lose no more than on a host without the agent.
     was, plan = state.plan, state.trial.plan
-    releases = plan.confined < was.confined or (was.clear and not plan.clear)
+    lifted = (was.clear and not plan.clear) or (was.limits and not plan.limits)
+    releases = plan.confined < was.confined or lifted
     gain = with_floors if with_floors < speeds or releases else speeds
     result = message("speeds", gain=speeds)
     if round(gain, 3) != round(speeds, 3):

@@ -73,10 +73,12 @@ class KnownTest(unittest.TestCase):
             for one, look in state.looks.items()
         }
         confined = dataclasses.replace(state.plan, confined=frozenset({"t1"}))
+        limited = dataclasses.replace(state.plan, limits=(Limit("t1", 50),))
         first = floors.measured(state, here.tenants)
         later = dataclasses.replace(first, looks=faster)
-        beside = dataclasses.replace(later, plan=confined)
-        self.assertEqual(first.found, floors.measured(beside, here.tenants).found)
+        for restricted in (confined, limited):
+            beside = dataclasses.replace(later, plan=restricted)
+            self.assertEqual(first.found, floors.measured(beside, here.tenants).found)
         self.assertNotEqual(first.found, floors.measured(later, here.tenants).found)
 
     def test_a_newcomer_is_measured_beside_confined_tenants(self) -> None:
@@ -113,20 +115,18 @@ class KnownTest(unittest.TestCase):
         run.on(FormulaHost(inventory, loads, here.inbound), 1)
         self.assertEqual({"t2"}, run.state.found.keys())
 
-    def test_who_is_limited_by_policy_has_none(self) -> None:
-        """The operator let its memory bandwidth be limited, before the trial or by it."""
+    def test_a_limit_of_memory_bandwidth_ends_no_minimum(self) -> None:
+        """Neither a limit in force nor one on trial: the share to keep is one for all moves."""
         here = host((PC, FITS), (BE, STREAM))
         tenants, state = here.tenants, begun(here)
         state = dataclasses.replace(state, found={"t1": state.looks["t1"]})
-        self.assertEqual({"t1"}, floors.known(state, tenants, Parameters()).keys())
+        known = floors.known(state, tenants, Parameters())
+        self.assertEqual({"t1"}, known.keys())
         limited = dataclasses.replace(state.plan, limits=(Limit("t1", 50),))
-        self.assertEqual(
-            {}, floors.known(dataclasses.replace(state, plan=limited), tenants, Parameters())
-        )
         move = plan.Move("layout", limited, message("limit-streams", percent=50))
-        self.assertEqual(
-            {}, floors.known(dataclasses.replace(state, trial=move), tenants, Parameters())
-        )
+        for changes in ({"plan": limited}, {"trial": move}):
+            after = dataclasses.replace(state, **changes)  # type: ignore[arg-type]
+            self.assertEqual(known, floors.known(after, tenants, Parameters()))
 
 
 class FloorTest(unittest.TestCase):
@@ -192,11 +192,16 @@ class FloorTest(unittest.TestCase):
         confined = dataclasses.replace(state.plan, confined=frozenset({"t1"}), clear=True)
         released = dataclasses.replace(confined, confined=frozenset())
         larger = dataclasses.replace(confined, buffer=6)
+        limited = dataclasses.replace(confined, limits=(Limit("t1", 50),))
         sample = here.sample(None, 3.0, random.Random(1), 0.0)
-        for after, keep in ((released, True), (larger, False)):
+        for before, after, keep in (
+            (confined, released, True),
+            (limited, confined, True),
+            (confined, larger, False),
+        ):
             seen = dataclasses.replace(
                 state,
-                plan=confined,
+                plan=before,
                 trial=plan.Move("t1", after, message("release")),
                 looks={"t0": faster, "t1": slow},
                 found={"t1": fast},

@@ -585,8 +585,8 @@ class TrialTest(unittest.TestCase):
 class OnMemory(Run):
     """The closed loop where memory is what limits: whom `gain` says gains as streams lose it."""
 
-    def __init__(self, gain: float) -> None:
-        super().__init__(0.0)
+    def __init__(self, gain: float, best_effort_min: float = 0.0) -> None:
+        super().__init__(0.0, best_effort_min=best_effort_min)
         self.gain = gain
 
     def on(
@@ -645,11 +645,32 @@ class BandwidthTest(unittest.TestCase):
     """Best-effort streams are throttled where that makes critical tenants faster."""
 
     def test_streams_are_throttled_as_far_as_it_pays_and_the_policy_allows(self) -> None:
-        """Each not below its least, rounded up to a step; the critical stream never."""
-        run = OnMemory(0.3)
-        run.on(on_memory(20, 45, 100), 60)
-        self.assertEqual({"t1": 20, "t2": 50}, run.limits())
-        self.assertTrue(run.steps("kept", "limit-streams"))
+        """Each not below its least, rounded up to a step; the critical stream never.
+
+        Where best effort keeps nothing of its speed, the least is the first step.
+        """
+        for kept, limits in ((0.0, [20]), (0.5, [50])):
+            run = OnMemory(0.3, kept)
+            run.on(on_memory(20, 45, 100), 60)
+            self.assertEqual({"t1": limits[-1], "t2": 50}, run.limits())
+            moves_ = [step.reason.values["move"] for step in run.steps("kept", "limit-streams")]
+            self.assertEqual(limits, [move.values["percent"] for move in moves_])
+
+    def test_streams_keep_their_minimum_speed_unless_critical_tenants_gain_more(self) -> None:
+        """Limits go down in small steps; below the minimum each costs as much as it brings."""
+        for gain, kept, limits in (
+            (0.3, 0.85, [90]),
+            (2.0, 0.85, [90, 80]),
+            (0.3, 1.0, []),
+            (2.0, 1.0, [90, 80]),
+        ):
+            run = OnMemory(gain, kept)
+            run.on(on_memory(20, 45, 100), 60)
+            moves_ = [step.reason.values["move"] for step in run.steps("kept", "limit-streams")]
+            with self.subTest(gain=gain, kept=kept):
+                self.assertEqual(limits, [move.values["percent"] for move in moves_])
+                lowest = dict.fromkeys(("t1", "t2"), limits[-1]) if limits else {}
+                self.assertEqual(lowest, run.limits())
 
     def test_what_does_not_pay_is_undone(self) -> None:
         """Memory is not what limits: streams keep all, and the attempt is told."""
@@ -659,20 +680,21 @@ class BandwidthTest(unittest.TestCase):
         self.assertEqual({}, run.limits())
 
     def test_limits_in_gbps(self) -> None:
-        """AMD's, of a whole cache domain: halved until a stream feels it, or else not at all.
+        """AMD's, of a whole cache domain: lowered until a stream feels it, or else not at all.
 
         A stream moves 1.1 GB/s: half, a third and a tenth of what the domains have.
         """
         for whole, least, first, limits in (
-            (16, (21, 45), 49, {"t1": 21, "t2": 49}),
+            (16, (21, 45), 21, {"t1": 21, "t2": 49}),
             (24, (21,), 25, {"t1": 25}),
             (24, (45,), None, {}),
             (90, (21, 45), None, {}),
+            (16, (21, 45), 49, None),
         ):
             control = BandwidthControl(1, 1, 2048, percent=False, whole=whole)
-            run = OnMemory(0.3)
+            run = OnMemory(0.3, 0.85 if limits is None else 0.0)
             run.on(on_memory(*least, bandwidth=control), 40)
-            self.assertEqual(limits, run.limits())
+            self.assertEqual(limits or {}, run.limits())
             tried = [move for move in run.tried() if move.code == "limit-streams"]
             self.assertEqual(first, tried[0].values["percent"] if tried else None)
 
@@ -682,12 +704,18 @@ class BandwidthTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         found = plan.found(here.inventory.domain, 2)
         tenant = here.inventory.tenants[1]
-        for monitored, percent in ((None, 100), (3.4e9, 24), (9e9, 50)):
+        for monitored, percent, share in (
+            (None, 100, 0.0),
+            (3.4e9, 28, 0.074),
+            (9e9, 74, 0.075),
+        ):
             rates = dataclasses.replace(sample.tenants["t1"], memory_bytes_per_s=monitored)
             seen = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
             looks = readings.look(here.inventory.tenants, seen)
             view = View(here.inventory, Parameters(), seen, looks)
-            self.assertEqual(percent, moves._halved(view, found, tenant))
+            lowered, kept_out = moves._lowered(view, found, tenant)
+            self.assertEqual(percent, lowered)
+            self.assertAlmostEqual(share, kept_out, 3)
 
     def test_only_where_the_hardware_and_the_policy_have_it(self) -> None:
         """Not without MBA, nor where nobody said what 100 % is, nor at 100 %."""
