@@ -74,7 +74,7 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
 
     @classmethod
     def get_config_opts(cls) -> list[Any]:
-        """Return the options: the datasources of this strategy, and Watcher's `check_optimize`."""
+        """Return the options: the datasources of this strategy, and Watcher's."""
         optimize = base.cfg.BoolOpt(
             "check_optimize_metadata",
             help="Leave out instances whose metadata have optimize=false.",
