@@ -92,6 +92,15 @@ class Move:
     plan: Plan
     what: Message
 
+    def barred(self, before: Plan) -> Plan:
+        """Return the plan that a failure of the move bars: under any limits, unless it moves these.
+
+        Masks that failed under one limit of memory bandwidth would fail under the next.
+        """
+        if self.plan.limits != before.limits:
+            return self.plan
+        return dataclasses.replace(self.plan, limits=())
+
 
 def found(domain: CacheDomain, ddio_least: int) -> Plan:
     """Return the plan of a host as found: no tenant confined."""

@@ -41,8 +41,8 @@ def next_move(
         if move.plan == state.plan:
             continue
         against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
-        if against is None and move.plan in failed:
-            against = _failed(failed[move.plan], move.what, at_s)
+        if against is None and (bars := failed.get(move.barred(state.plan))):
+            against = _failed(bars, move.what, at_s)
         against = against or _impossible(inventory, move.plan, move.what)
         if against is not None:
             reasons.append(against)

@@ -239,10 +239,12 @@ class PolluteBuffer:
             on = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=seen.counted)
             return on, (), (seen.why,)
         if not seen.keep:
-            failures = self._failed(state, move.plan, move.what, now.at_s, seen.why)
+            barred = move.barred(state.plan)
+            failures = self._failed(state, barred, move.what, now.at_s, seen.why)
             undone = dataclasses.replace(state, failures=failures)
             return _to_rest(undone), (_undone(move, seen.why),), ()
-        failures = self._failed(state, state.plan, None, now.at_s)
+        back = dataclasses.replace(move, plan=state.plan)
+        failures = self._failed(state, back.barred(move.plan), None, now.at_s)
         kept = dataclasses.replace(
             state,
             plan=move.plan,

@@ -679,6 +679,16 @@ class BandwidthTest(unittest.TestCase):
         self.assertTrue(run.steps("tried", "limit-streams"))
         self.assertEqual({}, run.limits())
 
+    def test_masks_that_failed_are_not_tried_again_under_each_limit(self) -> None:
+        """A limit changes nothing of what they cost; a further limit is another move."""
+        run = OnMemory(2.0, 0.85)
+        run.on(on_memory(20, 45, 100), 30)
+        kept = [step.reason.values["move"] for step in run.steps("kept", "limit-streams")]
+        self.assertGreater(len(kept), 1)
+        masks_ = [move for move in run.tried() if not move.code.startswith("limit-")]
+        self.assertTrue(masks_)
+        self.assertEqual(len(masks_), len(set(map(str, masks_))))
+
     def test_limits_in_gbps(self) -> None:
         """AMD's, of a whole cache domain: lowered until a stream feels it, or else not at all.
 
