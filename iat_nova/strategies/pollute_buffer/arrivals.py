@@ -22,8 +22,8 @@ def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     reads them from DDIO's ways.
     """
     devices = {device for tenant in inventory.tenants for device in tenant.devices}
-    used = (one for one in inventory.domain.dca_ports if not devices.isdisjoint(one.devices))
-    known = {port.address for port in used}
+    ports = inventory.domain.dca_ports
+    known = {port.address for port in ports if not devices.isdisjoint(port.devices)}
     writing = {port for tenant in inventory.tenants for port in tenant.ports}
     packets = {
         port

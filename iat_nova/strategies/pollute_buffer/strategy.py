@@ -78,12 +78,8 @@ class PolluteBuffer:
     ) -> State:
         """Return the state before the first step: a host as found, no tenant confined."""
         del layout, at_s
-        return State(
-            iteration=0,
-            domain=inventory.domain,
-            members=(),
-            plan=self._found(inventory.domain),
-        )
+        domain = inventory.domain
+        return State(iteration=0, domain=domain, members=(), plan=self._found(domain))
 
     def _found(self, domain: CacheDomain) -> Plan:
         """Return the plan of a host as found."""
@@ -104,15 +100,10 @@ class PolluteBuffer:
         """Run one iteration: return the next state and the decision."""
         now = Now.seen(inventory, sample)
         facts = arrivals.members_of(inventory), inventory.domain
-        if state.layout is None or facts != (state.members, state.domain):
-            outcome = self._adopt(state, now)
-        elif state.phase is Phase.MEASURE:
-            outcome = self._measure(state, now)
-        elif state.phase is Phase.TRIAL:
-            outcome = self._judge(state, now)
-        else:
-            outcome = self._rest(state, now)
-        return _written(state, now, outcome)
+        known = state.layout is not None and facts == (state.members, state.domain)
+        phases = {Phase.MEASURE: self._measure, Phase.TRIAL: self._judge, Phase.REST: self._rest}
+        act = phases[state.phase] if known else self._adopt
+        return _written(state, now, act(state, now))
 
     def _adopt(self, state: State, now: Now) -> Outcome:
         """Keep the plan for unchanged tenants after a change of tenants or domain, and measure."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from iat_nova.model import DDIO, Message, Parameters, message
 from iat_nova.strategies import readings
@@ -18,21 +17,17 @@ CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed l
 LEARNT = 8  # samples at rest in the usual deviation and in the means
 
 
-class Watched(NamedTuple):
-    """Result of a sample at rest: the next state, the cause of a new search, or why there is none.
+Watched = tuple[State, Message | None, tuple[Message, ...]]
+"""Result of a sample at rest: the next state, the cause of a new search, or why there is none.
 
-    A cause is given once the change of load is certain.
-    """
-
-    state: State
-    cause: Message | None
-    why: tuple[Message, ...] = ()
+A cause is given once the change of load is certain.
+"""
 
 
 def watch(state: State, now: Now) -> Watched:
     """Return the result of comparing a sample at rest with the judged load."""
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
-        return Watched(state, message("another-load", tenant=other))
+        return state, message("another-load", tenant=other), ()
     found = max(_deviations(state.looks, now.looks), default=None, key=lambda one: one[:2])
     deviation, changed = (found[0], found[2]) if found else (0.0, message("no-tenant-awake"))
     settling = state.counted < judge.ENOUGH
@@ -41,8 +36,8 @@ def watch(state: State, now: Now) -> Watched:
         strange = state.strange + 1
         seen = dataclasses.replace(state, strange=strange)
         if strange >= judge.ENOUGH:
-            return Watched(seen, changed)
-        return Watched(seen, None, (message("changed-once", largest=changed, limit=limit),))
+            return seen, changed, ()
+        return seen, None, (message("changed-once", largest=changed, limit=limit),)
     count = min(state.counted + 1, LEARNT)
     usual = state.deviation
     if not settling:
@@ -55,7 +50,7 @@ def watch(state: State, now: Now) -> Watched:
         deviation=usual,
     )
     same = message("same-load", largest=changed, limit=_short(limit)) if found else changed
-    return Watched(seen, None, (same,))
+    return seen, None, (same,)
 
 
 def ddio(now: Now, parameters: Parameters) -> tuple[Message, ...]:
