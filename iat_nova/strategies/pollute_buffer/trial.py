@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Set
 
-from iat_nova.model import DDIO, DomainInventory, Message, Parameters, message
+from iat_nova.model import DDIO, DeviceModel, DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer.judge import Now
@@ -129,7 +129,8 @@ def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
     assert state.trial is not None
     tenants, before, after = inventory.tenants, state.plan, state.trial.plan
     if before.ddio != after.ddio:
-        return frozenset(one.id for one in tenants if one.devices)
+        own = DeviceModel.SLICING
+        return frozenset(one.id for one in tenants if one.io or one.model is own)
     moved = before.aside ^ after.aside
     if moved:
         return frozenset(one.id for one in tenants if not moved.isdisjoint(one.ports))

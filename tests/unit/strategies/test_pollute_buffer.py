@@ -16,6 +16,7 @@ from iat_nova.model import (
     CacheDomain,
     DcaPort,
     Decision,
+    DeviceModel,
     DomainInventory,
     Layout,
     Message,
@@ -919,7 +920,8 @@ def with_disk(
     """Return a host of a critical tenant and two that stream, the first of them with a disk."""
     here = host((PC, STREAM), (BE, owner), (BE, STREAM), dca_ports=ports)
     first, disk, other = here.inventory.tenants
-    tenants = (first, dataclasses.replace(disk, devices=(DISK,)), other)
+    owner_of = dataclasses.replace(disk, devices=(DISK,), model=DeviceModel.SLICING)
+    tenants = (first, owner_of, other)
     loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
     return FormulaHost(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)
 
@@ -937,8 +939,9 @@ class PortTest(unittest.TestCase):
         self.assertTrue([one for one in run.decisions if "ddio" in one.moved])
 
     def test_who_reads_what_devices_write_may_do_it_otherwise_with_other_ways(self) -> None:
-        """Other references of a tenant with a device are no other load in a trial of DDIO's ways;
-        those of another tenant are.
+        """Other references of a device's owner are no other load in a trial of DDIO's ways.
+
+        Those of a guest are, also of a guest with a tap: no device writes for the tap.
         """
         here = with_disk()
         state = PolluteBuffer(Parameters()).initial(here.inventory, 0.0)
@@ -953,6 +956,13 @@ class PortTest(unittest.TestCase):
             later = dataclasses.replace(sample, tenants={**sample.tenants, "t1": rates})
             shown = trial.shown(seen, judge.Now.seen(here.inventory, later), Parameters())
             self.assertEqual(other, shown.other)
+        tap = {"devices": ("tap-db",), "model": DeviceModel.NONE}
+        first, disk, last = here.inventory.tenants
+        taps = (first, dataclasses.replace(disk, **tap), last)
+        inventory = dataclasses.replace(here.inventory, tenants=taps)
+        seen = dataclasses.replace(seen, trial=plan.Move("ddio", more, tried.what))
+        shown = trial.shown(seen, judge.Now.seen(inventory, later), Parameters())
+        self.assertEqual("t1", shown.other)
 
     def test_on_again_where_its_owner_loses_much(self) -> None:
         """A twentieth of its speed, for any gain of the others."""
