@@ -101,10 +101,12 @@ class Worth(Directive):
             drawn_records.estimates(drawn_records.WORTH),
             drawn_records.estimates(drawn_records.WORTH_SCENARIOS),
         )
+        few = sum(abs(came) <= NOTICED for _, came in drawn)
         lines = [
             f"**On {len(drawn)} drawn hosts the rank correlation is "
             f"{ranks.correlation(drawn):.2f}, on the {len(scenarios)} scenarios "
-            f"{ranks.correlation(scenarios):.2f}.** Drawn hosts, by thirds of the estimate:",
+            f"{ranks.correlation(scenarios):.2f}.** {few} drawn hosts neither gained nor lost "
+            f"{percent(NOTICED)}. Drawn hosts, by thirds of the estimate:",
             "",
             ".. list-table::",
             "   :header-rows: 1",
