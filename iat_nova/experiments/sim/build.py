@@ -219,7 +219,7 @@ def owned(
         blocks = disks.commands[disks.commands[:, nvme.JOB] == number, nvme.LINE]
         start, disk = int(blocks.min()), scenario.disks[int(job[nvme.DISK])]
         found.append((start, start + len(blocks) * length, numbers[disk.address]))
-    return np.ascontiguousarray(np.array(sorted(found), np.int64).reshape(-1, 3).T)
+    return np.array(sorted(found), np.int64).reshape(-1, 3)
 
 
 def _command_s(disk: DiskSpec) -> float:

@@ -124,7 +124,7 @@ class Caches(NamedTuple):
     adaptive: adaptive.Adaptive
     far: Int32
     far_totals: Int64
-    # [0 first line | 1 end | 2 port, stretch]: lines that a port's device writes, in order
+    # [stretch]: first line, end, and port of the lines that a port's device writes, in order
     owned: Int64
     # [port]: lines that moved between memory and caches for the port's device
     moved: Int64
@@ -154,7 +154,7 @@ def make_sockets(
     served = np.zeros((cores, LEVELS), np.int64)
     prefetched = np.zeros((cores, LEVELS), np.int64)
     if owned is None:
-        owned = np.zeros((3, 0), np.int64)
+        owned = np.zeros((0, 3), np.int64)
     moved = np.zeros(ports, np.int64)
     adaptive_sets = machine.llc_sets // sampling if machine.io is WriteTarget.ADCA else 0
     found = []
@@ -163,7 +163,7 @@ def make_sockets(
             l2,
             llc,
             _aligned((MASKS + cores + ports, llc.shape[2])),
-            _registers(machine, llc.shape[0], socket, owned.shape[1]),
+            _registers(machine, llc.shape[0], socket, len(owned)),
             served,
             prefetched,
             totals[socket],

@@ -40,7 +40,6 @@ from iat_nova.experiments.sim.cachestate import (
     WRITE_BACKS,
     Caches,
     Int32,
-    Int64,
 )
 from iat_nova.experiments.sim.ways import (
     age_stamp,
@@ -129,19 +128,23 @@ def _recall(c: Caches, index: int, way: int, line: int) -> int:
 
 
 @kernel
-def _charge(owned: Int64, moved: Int64, line: int) -> None:
-    before = 0  # stretches that end before the line; all compared at once, without branches
-    for stretch in range(owned.shape[1]):
-        before += line >= owned[1, stretch]
-    if before < owned.shape[1] and line >= owned[0, before]:
-        moved[owned[2, before]] += 1
+def _charge(c: Caches, line: int) -> None:
+    low, high = 0, c.owned.shape[0]
+    while low < high:
+        middle = (low + high) >> 1
+        if line < c.owned[middle, 1]:
+            high = middle
+        else:
+            low = middle + 1
+    if low < c.owned.shape[0] and line >= c.owned[low, 0]:
+        c.moved[c.owned[low, 2]] += 1
 
 
 @inlined
 def charge(c: Caches, line: int) -> None:
     """Count a line that moves between memory and the caches for the port whose device writes it."""
     if c.registers[PORTS]:
-        _charge(c.owned, c.moved, line)
+        _charge(c, line)
 
 
 @inlined

@@ -48,11 +48,11 @@ class PortCounts:
 
     def _held(self, caches: Caches) -> list[int]:
         """Return the bytes of each port's lines in an LLC."""
-        entries, (first, end, port) = caches.llc[:, 0], caches.owned
+        entries, owned = caches.llc[:, 0], caches.owned
         lines = entries[(entries >= 0) & (entries & (UNREAD | SHARED) > 0)] >> 3
-        place = np.searchsorted(first, lines, side="right") - 1
-        place = place[(place >= 0) & (lines < end[np.maximum(place, 0)])]
-        counts = np.bincount(port[place], minlength=len(self._ports))
+        place = np.searchsorted(owned[:, 0], lines, side="right") - 1
+        place = place[(place >= 0) & (lines < owned[np.maximum(place, 0), 1])]
+        counts = np.bincount(owned[place, 2], minlength=len(self._ports))
         return [int(count) * self._plant.scenario.sampling * LINE_BYTES for count in counts]
 
     def _moved(self, caches: Caches, number: int) -> int | None:

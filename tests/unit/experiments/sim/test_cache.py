@@ -268,7 +268,7 @@ class TestRules(unittest.TestCase):
 
     def test_traffic_by_port(self):
         """A device's dirty lines count when evicted, and what it reads from memory; no others."""
-        owned = np.array([[100, 200], [200, 300], [1, 0]], np.int64)
+        owned = np.array([[100, 200, 1], [200, 300, 0]], np.int64)
         (c,) = cache.make_sockets(SMALL, 1, 2, owned)
         rows = [cache.MASKS + 3, cache.MASKS + 4]
         for row in rows:
