@@ -26,6 +26,8 @@ BURSTY = 1.5
 # On the wire: the shortest frame, its preamble and the gap to the next frame (IEEE 802.3).
 SHORTEST_BITS = (64 + 20) * 8
 
+_LEAKED = "of inbound lines leaked to memory in the last minute: see iat-nova advise"
+
 
 class Verdict(enum.StrEnum):
     """The advice on the rings' size."""
@@ -166,15 +168,14 @@ def short(found: Finding | None) -> str | None:
     """Return a line for status pages; None if no packets leak."""
     if found is None or not found.verdict.leaks:
         return None
-    return f"{found.missed:.0%} of inbound lines leak to memory: see iat-nova advise"
+    return f"{found.missed:.0%} {_LEAKED}"
 
 
 def tiles(found: Finding | None) -> list[tuple[str, str]]:
     """Return value and caption for the report; nothing if no packets leak."""
     if found is None or not found.verdict.leaks:
         return []
-    caption = "of inbound lines leaked to memory in the last minute: see iat-nova advise"
-    return [(f"{found.missed:.0%}", caption)]
+    return [(f"{found.missed:.0%}", _LEAKED)]
 
 
 def _counted(found: Finding) -> str:

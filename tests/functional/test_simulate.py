@@ -427,4 +427,7 @@ class TestAdvise(CliCase):
         self.assertIn("packets leak to memory, most of all the ring of 0000:3b:02.0", page)
         self.assertIn("Do not shrink the rings", page)
         self.assertNotIn("rings of", page.partition("what would help")[2])
-        self.assertRegex(status, r"\d+% of inbound lines leak to memory: see iat-nova advise")
+        self.assertRegex(
+            status,
+            r"\d+% of inbound lines leaked to memory in the last minute: see iat-nova advise",
+        )

@@ -66,6 +66,8 @@ def facts():
         best_effort = [value for _, value in scenarios.values() if value is not None]
         found |= {
             f"{strategy}-gain": f"{_mean(shares):.3f}",
+            f"{strategy}-gain-median": f"{statistics.median(shares):.2f}",
+            f"{strategy}-gain-least": f"{min(shares):.2f}",
             f"{strategy}-critical": f"{_mean(value for value, _ in scenarios.values()):.2f}",
             f"{strategy}-best-effort": f"{_mean(best_effort):.2f}",
             f"{strategy}-best-effort-least": f"{min(best_effort):.2f}",
@@ -124,9 +126,10 @@ def table():
             f"{found['best-effort']} ({found['best-effort-least']})",
         ),
         (
-            f"critical guests of {values['scenarios']} scenarios",
+            f"critical guests of {values['scenarios']} scenarios (median, worst)",
             f"{1:.3f}",
-            values[f"{AGENT}-gain"],
+            f"{values[f'{AGENT}-gain']} ({values[f'{AGENT}-gain-median']}, "
+            f"{values[f'{AGENT}-gain-least']})",
         ),
         (
             "best-effort guests there (worst scenario)",

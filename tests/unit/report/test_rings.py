@@ -46,7 +46,7 @@ class Verdicts(unittest.TestCase):
             "the ring of dpdk0 (Open vSwitch).",
             rings.told(found),
         )
-        self.assertIn("50% of inbound lines leak", rings.short(found))
+        self.assertIn("50% of inbound lines leaked", rings.short(found))
         self.assertEqual("50%", rings.tiles(found)[0][0])
 
     def test_too_large_and_idle(self):
