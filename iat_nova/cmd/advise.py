@@ -234,7 +234,8 @@ def choices(
         limit = "" if more_ways else "; the policy's ddio_ways_max allows no more"
         yield PoolChoice(
             f"{target} DDIO ways",
-            f"strategy iat goes there while misses are many, the default where guests gain{limit}",
+            "strategy iat sets these while misses are many, the default strategy where guests "
+            f"gain{limit}",
             found.footprint_bytes,
             target * found.way_bytes,
             more_ways is None,

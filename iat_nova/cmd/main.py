@@ -89,7 +89,7 @@ class _Format(logging.Formatter):
     """Formats errors in one line; unexpected errors are marked as internal."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Return a record's text after ``iat-nova:``."""
         text = super().format(record)
         error = record.msg
         if isinstance(error, ImportError):

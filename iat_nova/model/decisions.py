@@ -266,7 +266,7 @@ class Quantity(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Change:
-    """A quantity that changed by more than THRESHOLD_STABLE against the reference."""
+    """A quantity that changed against the reference by more than THRESHOLD_STABLE and a floor."""
 
     subject: str  # a tenant's id, or "ddio"
     quantity: Quantity

@@ -13,7 +13,7 @@ from iat_nova.model.message import Message
 
 
 class Code(enum.StrEnum):
-    """The closed list of codes; `MEANINGS` has one line for each."""
+    """The codes of all reasons; `MEANINGS` has one line for each."""
 
     # reasons for writing nothing
     OBSERVE_CONFIGURED = "observe-configured"

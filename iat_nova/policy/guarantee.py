@@ -113,7 +113,7 @@ def of_host(
 
 
 def _unseen(host: HostFacts) -> tuple[CacheDomain, ...]:
-    """Return the domains whose CPUs have all been offline so far, with free ids."""
+    """Return the domains whose CPUs have all been offline so far, under unused ids."""
     if not host.domains:
         return ()
     ids = {domain.id for domain in host.domains}

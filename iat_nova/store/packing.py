@@ -28,7 +28,7 @@ from iat_nova.strategies.outlook import Outlook
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Packed:
-    """An iteration as text: observations with decision, and the state. Neither has a column.
+    """An iteration without its columns, as text: observations with decision, and the state.
 
     `lost`: the parts that could not be recorded, and the error of each.
     """

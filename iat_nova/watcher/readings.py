@@ -32,7 +32,7 @@ class Seen:
 
 
 def oldest_s(period_s: float) -> float:
-    """Return the age up to which an agent's data count, in seconds."""
+    """Return the maximum age of an agent's data, in seconds, for an audit over `period_s`."""
     return max(AGE_LEAST_S, period_s / 10)
 
 

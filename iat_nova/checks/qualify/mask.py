@@ -38,7 +38,7 @@ class WalkRow:
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[WalkRow]:
-    """Walk over arrays of up to one and a half times the largest class."""
+    """Count the misses of walks over arrays of up to one and a half times the largest class."""
     if not bench.domain.way_bytes:
         raise Unavailable(message("llc-size-unknown"))
     way_bytes = bench.domain.way_bytes // bench.clusters

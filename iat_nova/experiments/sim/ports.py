@@ -27,7 +27,7 @@ class PlacedPorts:
     """`hardware.api.PortWays` of an emulated server.
 
     `caches` returns the caches of a domain. `classes`: masks of the tenants' classes, by domain and
-    name, which need classes of service too.
+    name; these leave fewer classes of service to ports.
     """
 
     def __init__(

@@ -397,7 +397,7 @@ class PqosAllocator:
         return pqos_saved.reachable(self._library(), saved)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore classes, masks and limits; return messages. May be repeated."""
+        """Restore classes, masks and limits; return a message for each change. May be repeated."""
         if "partial" not in saved:
             for memory in (
                 self._classes,

@@ -215,7 +215,7 @@ class Pqos:
         return {item.class_id: item.mb_max for item in items}
 
     def set_bandwidth(self, mba_id: int, limits: Mapping[int, int]) -> None:
-        """Set the memory bandwidth of classes, by class number."""
+        """Set the memory bandwidth of classes, by class number, in `capability`'s unit."""
         for number, limit in limits.items():  # one at a time, independent of the structure's size
             wanted, made = (ctypes.create_string_buffer(_MBA_ROOM) for _ in range(2))
             item = _Mba.from_buffer(wanted)

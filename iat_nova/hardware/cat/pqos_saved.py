@@ -105,7 +105,7 @@ def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
 
 
 def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Restore the registers; return messages. May be repeated."""
+    """Restore the registers; return a message for each change. May be repeated."""
     found = {int(cpu): number for cpu, number in saved["classes"].items()}
     if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
         found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}

@@ -287,7 +287,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         return {cpu: self._topology.plugged(cpu) for cpu in online}
 
     def _renew_masks(self) -> None:
-        """Write the masks again that the kernel forgot of domains that were entirely offline."""
+        """Write our masks again in domains that were entirely offline: the kernel forgot them."""
         for domain, before in self._online.items():
             now = self._plugged_in(self._domains[domain])
             if not now:

@@ -45,9 +45,9 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
 
 
 def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[Message, ...]:
-    """Remove our groups and restore the saved settings; return messages. May be repeated.
+    """Remove our groups and restore the saved settings; return a message for each change.
 
-    Raises `HardwareError` at the end, with all failures.
+    May be repeated. Raises `HardwareError` at the end, with all failures.
     """
     resources = fs.info().resources
     monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))

@@ -185,9 +185,9 @@ class ChaMsr:
         )
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
-        """Restore the registers; return messages. May be repeated.
+        """Restore the registers; return a message for each change. May be repeated.
 
-        Then counting stops in these cache domains until the next `watch`.
+        Counting stops in the cache domains of these registers until the next `watch`.
         """
         domains = {one[0] for one in saved}
         self._ours = {place for place in self._ours if place[0] not in domains}

@@ -3,8 +3,8 @@
 
 Sources: Intel SDM volume 3, "Architectural performance monitoring" (core events); Intel's
 uncore reference manuals and perfmon tables of each generation (CHA events and registers); for AMD
-Linux, tools/perf/pmu-events/arch/x86/amdzen2 to amdzen5, which follow AMD's "Processor Programming
-Reference".
+the folders amdzen2 to amdzen5 of Linux' tools/perf/pmu-events/arch/x86, which follow AMD's
+"Processor Programming Reference".
 An unknown model gets no events: a wrong event would silently count something else.
 """
 

@@ -151,7 +151,7 @@ class MsrCounters:
         )
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
-        """Restore the registers; return messages. May be repeated.
+        """Restore the registers; return a message for each change. May be repeated.
 
         Then counting stops on these CPUs until the next `watch`.
         """

@@ -323,7 +323,7 @@ class DeviceClass:
         return self._settings.reachable(saved)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore switches and tags; return messages. May be repeated."""
+        """Restore switches and tags; return a message for each change. May be repeated."""
         if saved["tags"]:  # otherwise a domain that is in reach again
             self._tags = {}
             self._on.clear()

@@ -107,7 +107,7 @@ class FoundTags:
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore switches and tags; return messages. May be repeated."""
+        """Restore switches and tags; return a message for each change. May be repeated."""
 
         def switch(domain: str) -> Message | None:
             wanted = saved["switches"][domain]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI devices in sysfs: the cache domain into which a device writes, and the devices behind it."""
+"""PCI devices in sysfs: their cache domains, the devices below a port, and virtual functions."""
 
 from __future__ import annotations
 

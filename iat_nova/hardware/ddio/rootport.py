@@ -141,7 +141,7 @@ class RootPorts:
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore the two bits of each port; return messages. May be repeated.
+        """Restore the two bits of each port; return a message for each change. May be repeated.
 
         A device that is not a root port is refused and not written.
         """

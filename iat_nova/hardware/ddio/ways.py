@@ -100,7 +100,7 @@ class MsrDdio:
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore the registers; return messages. May be repeated."""
+        """Restore the registers; return a message for each change. May be repeated."""
 
         def put_back(cache: Cache) -> Message | None:
             now = self._msr.read(cache.cpus[0], IIO_LLC_WAYS)
@@ -202,7 +202,7 @@ class IoAllocDdio(AllReachable):
         }
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore masks and state; return messages. May be repeated."""
+        """Restore masks and state; return a message for each change. May be repeated."""
         now = self.state()
         if now == "not supported" or saved["state"] == "not supported":
             return ()

@@ -358,7 +358,7 @@ class Snapshot:
         return tuple(place for name, one in reaches.items() for place in _of_part(name, one))
 
     def _known(self) -> dict[str, Any]:
-        """Return all saved settings: memory and left, or before these are known the file's."""
+        """Return all saved settings: memory and left if known, otherwise the file's."""
         return self._all() if self._begun else self._file.read() or {}
 
     def _all(self) -> dict[str, Any]:

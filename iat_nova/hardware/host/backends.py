@@ -302,7 +302,7 @@ def _ddio(
 
 
 def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, ChosenInterface]:
-    """Return DDIO's ways by a class of devices. Raises `HardwareError` if unusable here."""
+    """Return DDIO's ways as all devices' class of service. Raises `HardwareError` if unusable."""
     try:
         if cat != "resctrl":
             raise HardwareError(message("iordt-without-resctrl"))

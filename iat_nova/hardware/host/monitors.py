@@ -50,7 +50,7 @@ class TenantsAndPorts:
 
 
 def port_monitor(host: Host) -> PortMonitor | None:
-    """Return a monitor of ports; None if the CPU, or resctrl without ``debug``, has no RMIDs.
+    """Return a monitor of ports; None without RMIDs for ports, or without resctrl's ``debug``.
 
     Raises `HardwareError` if the host has no I/O RDT.
     """

@@ -39,7 +39,7 @@ _FINDINGS: Mapping[str, str] = {
     "group-of-other": "{group}: another program allocates cache",
     "ways-reserved": "exclusive or pseudo-locked, never touched: {domains:list}",
     "groups-monitor": "{groups:list}; a CPU that the agent gives a class is not counted there "
-    "until its end",
+    "until the agent ends",
     "group-cpus": "{group}: CPUs {cpus}",
     # registers, DDIO, I/O allocation
     "registers-unknown": "the driver is not needed: no counter registers of this CPU are known",

@@ -30,7 +30,7 @@ _LLC = (Quantity.REFERENCES, Quantity.MISSES)
 
 
 class Direction(enum.Enum):
-    """Direction of a change, as far as the change counts."""
+    """Direction of a change; `STEADY` if the change is too small to count."""
 
     DOWN = enum.auto()
     STEADY = enum.auto()
@@ -191,7 +191,7 @@ class IoMoves:
         return seen
 
     def describe(self, threshold_miss_low_per_s: float) -> Message:
-        """Return the figures as a message: rates of misses, relative changes of all three."""
+        """Return the rate of misses, and the relative changes of misses, hits and references."""
         high = self.misses_per_s > threshold_miss_low_per_s
         return message(
             "io-misses-above" if high else "io-misses-within",

@@ -16,7 +16,7 @@ from iat_nova.strategies.layout import plan as layout
 
 
 def place(state: IatState, view: RoundView, ledger: Ledger, ranking: Mapping[str, Rates]) -> Layout:
-    """Return a new layout if the counts, or the ranking of sharing tenants, changed."""
+    """Return the layout, a new one if way counts or the ranking of sharing tenants changed."""
     counts_changed = ledger.allocation != state.allocation
     reranked = ranking is not state.ranking and view.features.shuffle
     shares = bool(view.placed.overlaps_ddio) or view.placed.grouped

@@ -75,12 +75,12 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """Published values in a panel: numbers or ranges by x, a band, or a change.
+    """Published values in a panel: numbers or ranges by x (`at`), a band, or a change.
 
-    A band is a claim's range, or two ends. A change (in percent) is also a range or two ends, drawn
-    relative to the measured series `over`. The change is drawn at each x, or at the x where the
-    series `of` differs most from `over`. `values`: a function of the figure's module that returns
-    `at`.
+    `band` and `change` (in percent): a claim, whose range is drawn, or the two ends. A change is
+    relative to the measured series `over`. It is drawn at each x, or at the x where the series `of`
+    differs most from `over`. `values`: a function of the figure's module that returns `at` from the
+    rows and `given`.
     """
 
     label: str = "published"

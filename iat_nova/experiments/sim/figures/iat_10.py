@@ -84,7 +84,7 @@ def free_after(seen: Sequence[tuple[float, bool]], from_s: float, to_s: float) -
 
 
 def measure_11(definition: Definition, point: Point) -> Row:
-    """Measure container 4 second by second, and the time until its ways are free of DDIO."""
+    """Measure container 4 in each second, and the seconds until its ways are free of DDIO."""
     found = execute(definition, point)
     seen = overlaps(found, definition.made(point).machine.llc_ways)
     row: dict[str, float | None] = {

@@ -14,7 +14,7 @@ from iat_nova.experiments.sim.figures.api import NOT_MEASURED, ClaimFinding, Row
 def reductions(
     rows: Sequence[Row], column: str = "memory_bytes_per_s"
 ) -> Mapping[str, Mapping[int, float]]:
-    """Return the stack's reduction of a bandwidth, in percent, by run and number of instances."""
+    """Return the bandwidth that a stack saves against a ring, in percent, by run and instances."""
     runs = dict.fromkeys(str(row["run"]) for row in rows)
     found = {}
     for run in runs:
