@@ -30,7 +30,7 @@ class TenantMonitor(Protocol):
         """Count exactly these tenants. Raises `HardwareError`; then no tenant is counted."""
 
     def read(self) -> Mapping[tuple[int, str], TenantCounts]:
-        """Return the counts by cache domain and tenant."""
+        """Return occupancy and memory traffic by cache domain, and tenant or port of devices."""
 
     def close(self) -> None:
         """Stop counting. Raises `HardwareError`."""
@@ -54,7 +54,7 @@ class Monitored:
 
 
 class Following:
-    """Keep a monitor's groups on the tenants' CPUs; `cpus`: CPUs that went online or offline."""
+    """Keep a monitor's groups on the tenants' CPUs; `cpus` watches CPUs go online or offline."""
 
     def __init__(
         self,

@@ -179,8 +179,8 @@ class Command(command.Command):  # type: ignore[misc]
     def state_dir(self, parsed_args: argparse.Namespace) -> pathlib.Path:
         """Return the agent's state directory; a named directory needs no configuration.
 
-        The configuration is read only once for the directory. Root may become the folder's owner
-        afterwards, and the owner may lack the right to read the configuration.
+        The configuration is read at most once: root may become the folder's owner afterwards, who
+        may lack the right to read the configuration.
         """
         if self._folder is None:
             named = self.named_state_dir(parsed_args)

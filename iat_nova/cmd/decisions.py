@@ -200,7 +200,7 @@ def _newest(reader: HistoryReader) -> int:
 def _after(
     reader: HistoryReader, row: int, domain: int | None, wanted: Callable[[Turn], bool]
 ) -> tuple[list[Turn], int]:
-    """Return the turns after a row of the history, and the newest row."""
+    """Return the wanted turns after a row of the history, oldest first, and the newest row."""
     newest = _newest(reader)
     if newest < row:  # the history was begun again
         row = 0

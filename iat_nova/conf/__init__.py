@@ -146,7 +146,7 @@ def add_arguments(parser: argparse._ActionsContainer, what: str, **defaults: Any
         dest="config_file",
         type=config_files.folder,
         metavar="DIR",
-        help="the same with all *.conf files of a folder, in the order of their names",
+        help=f"read {what} from all *.conf files of this folder, in the order of their names",
         **defaults,
     )
 

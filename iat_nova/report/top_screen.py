@@ -66,7 +66,7 @@ HELP = (
     ("Enter", "explain the chosen tenant's ways"),
     ("e", "why the last decision was taken"),
     ("s", "sort by the next column"),
-    ("/", "show names with the typed text; Esc: all"),
+    ("/", "show only names with the typed text; Esc: all"),
     ("left, right", "the decision before, the decision after"),
     ("[ and ]", "a minute back, a minute on"),
     ("n", "back to now"),

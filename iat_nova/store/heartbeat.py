@@ -94,7 +94,7 @@ class AgentNow:
 
     @property
     def alive(self) -> bool:
-        """Whether there is a process."""
+        """Whether the agent's process exists."""
         return self.state not in (AgentState.STOPPED, AgentState.FAILED, AgentState.UNCLEAN)
 
 

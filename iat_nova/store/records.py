@@ -79,7 +79,7 @@ class Iteration:
 
     @property
     def eventful(self) -> bool:
-        """Whether the decision had an action, a rule or a change of phase."""
+        """Whether the decision acted on ways, had a rule or changed the phase."""
         decision = self.decision
         rule = decision.rule is not None or decision.phase != decision.phase_before
         return rule or self.about_ways

@@ -51,7 +51,7 @@ def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
 
 
 def awake(tenant: Tenant, sample: Sample) -> Rates | None:
-    """Return the rates of a tenant that was measured and awake, else None."""
+    """Return a tenant's rates; None if not measured, or asleep by ASLEEP_CYCLES_PER_S."""
     rates = sample.tenants.get(tenant.id)
     least = ASLEEP_CYCLES_PER_S * len(tenant.counted_cpus)
     return rates if rates is not None and rates.cycles_per_s > least else None

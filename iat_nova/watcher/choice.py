@@ -100,7 +100,7 @@ class _Step:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Worth:
-    """Losses of short guests after some moves: number of guests still short, and their excess."""
+    """Losses of short guests after moves: number still short, sum above the threshold, largest."""
 
     short: int
     excess: float

@@ -41,7 +41,7 @@ class TrafficRow:
     every: bool = False
 
     def amount(self) -> Message:
-        """Return the limit in its unit."""
+        """Return the limit as a message, in percent or GB/s."""
         if self.percent:
             return message("limit-in-percent", limit_percent=self.limit)
         return message("limit-in-gbps", limit_gbps=self.limit / EIGHTHS)
@@ -134,7 +134,7 @@ def _throttles(together: Sequence[TrafficRow]) -> Message:
 
 
 def chart(rows: Sequence[TrafficRow]) -> Chart:
-    """Return the stream of one CPU by limit."""
+    """Return a chart of one CPU's stream, in bytes per second, by limit."""
     falling = sorted(_alone(rows)[:-1], key=lambda row: row.limit)
     return Chart(
         "Stream of one CPU",

@@ -38,7 +38,7 @@ class WalkRow:
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[WalkRow]:
-    """Count the misses of walks over arrays of up to one and a half times the largest class."""
+    """Count misses of walks in each class, over arrays up to one and a half times the largest."""
     if not bench.domain.way_bytes:
         raise Unavailable(message("llc-size-unknown"))
     way_bytes = bench.domain.way_bytes // bench.clusters

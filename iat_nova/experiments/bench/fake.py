@@ -43,8 +43,8 @@ class Write:
 class FakeAllocator:
     """`hardware.api.CacheAllocator` in memory.
 
-    `writes`: every mask that changed. `refuse`: name of a class whose next write fails, as if
-    another owner interfered.
+    `writes`: every mask that changed, and every removed class. `refuse`: name of a class whose
+    next write fails, as if another owner interfered.
     """
 
     def __init__(self, domains: Sequence[CacheDomain] = (SKYLAKE,)) -> None:

@@ -73,11 +73,11 @@ class Load:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class InboundWrites:
-    """Writes of devices in lines per second, and the share allocated by occupied ways."""
+    """Writes of devices in lines per second, and the share of misses by occupied ways."""
 
     lines_per_s: float
     curve: MissCurve
 
     def misses(self, occupied: float) -> float:
-        """Return the share of inbound lines that needs an allocation, 0..1."""
+        """Return the share of inbound lines, 0..1, that need an allocation with `occupied` ways."""
         return self.curve.at(occupied)

@@ -32,7 +32,7 @@ MOST_BYTES = 64 << 10
 """The largest table that is read: some two thousand devices."""
 
 MOST_CHANNELS = 8
-"""The largest number of channels of a link, and of virtual channels of a device on a link."""
+"""The most channels of a link, and the most virtual channels of a device on one link."""
 
 _TABLE = struct.Struct("<4sIBB26s2H8s")  # the ACPI header, protocol flags, reserved
 _UNIT = struct.Struct("<B3xIH3x")  # RMUD: type, length, PCI segment

@@ -45,11 +45,11 @@ class MsrDdio:
         self._known: tuple[CacheDomain, ...] = ()
 
     def read(self, domain: int) -> WayMask | None:
-        """Return the register's ways. Raises `MsrError`."""
+        """Return the register's ways. Raises `HardwareError`."""
         return self._read(*self._find(domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask:
-        """Return the register's ways for a given domain. Raises `MsrError`."""
+        """Return the register's ways for a given domain. Raises `HardwareError`."""
         return self._read(domain, self._cpu(domain))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:

@@ -22,7 +22,7 @@ NUMBERS = {
 
 
 def held(which: str, status: Path = Path("/proc/self/status")) -> frozenset[str]:
-    """Return the capabilities of `NUMBERS` in a set of this thread, such as ``CapEff``.
+    """Return the capabilities of `NUMBERS` in a set of the main thread, such as ``CapEff``.
 
     Empty if the file cannot be read. Raises `ValueError` for a file that is not a status.
     """

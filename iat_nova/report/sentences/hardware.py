@@ -183,7 +183,7 @@ _COUNTERS: Mapping[str, str] = {
     "perf-no-right": "{refusal:also} ({why:also})",
     "paranoid-unknown": "kernel.perf_event_paranoid is unknown",
     "paranoid-too-strict": "kernel.perf_event_paranoid = {paranoid}: CAP_PERFMON is not enough "
-    "there",
+    "at this value",
     "paranoid-without-perfmon": "kernel.perf_event_paranoid = {paranoid}, without CAP_PERFMON",
     "paranoid-with-right": "kernel.perf_event_paranoid = {paranoid}, with {capabilities:list}",
     "uncore-cha-absent": "{path}: no uncore_cha PMU",

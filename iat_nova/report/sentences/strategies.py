@@ -125,7 +125,7 @@ SENTENCES: Mapping[str, str] = {
     "ddio-minimum": "DDIO has its minimum and no core more than its initial ways",
     "demand-ebbs": "the demand ebbs",
     "grants-needed": "what was granted is still needed",
-    "io-itself-presses": "misses up and hits not down: I/O itself presses",
+    "io-itself-presses": "misses up and hits not down: not cores but I/O presses the LLC",
     "io-presses": "misses high: I/O presses the LLC",
     "io-presses-again": "misses high and up: I/O presses again",
     "io-still-presses": "I/O still presses",
@@ -152,8 +152,8 @@ SENTENCES: Mapping[str, str] = {
     "fields-changed": "its {fields:list} changed",
     "figures": "{parts:list}",
     "first-layout": "first layout of {tenants_count} tenants",
-    "found-way-idle": "misses {misses_per_s:rate} within {low_per_s:rate}, and DDIO had the way "
-    "at the start, not by a grant",
+    "found-way-idle": "misses {misses_per_s:rate} do not exceed {low_per_s:rate}; DDIO had this "
+    "way from the start, not by a grant",
     "held": "held at {ways:ways}",
     "held-back": "{cause:also}; but another way did not help at this demand "
     "({demand_per_s:rate}): not tried again for {delay_s:.0f} s",

@@ -206,7 +206,7 @@ class IoMoves:
 def io_moves(
     reference: Sample, sample: Sample, roster: Roster, parameters: Parameters
 ) -> IoMoves | None:
-    """Return the machine's inputs, or None if DDIO was not counted in this interval."""
+    """Return the state machine's inputs, or None if DDIO was not counted in this interval."""
     hits, misses = sample.ddio_hits_per_s, sample.ddio_misses_per_s
     if hits is None or misses is None:
         return None

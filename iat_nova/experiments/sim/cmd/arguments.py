@@ -92,7 +92,10 @@ def announce_compiling(note: Callable[[str], None]) -> None:
 
 
 def compressed(scenario: Scenario, most: float | None) -> Scenario:
-    """Return the scenario, simulating at most the share `most` (0..1) of each second."""
+    """Return the scenario with at most the share `most` (0..1) of each second simulated.
+
+    None: the share of the scenario.
+    """
     compression = min(scenario.compression, most or 1.0)
     return dataclasses.replace(scenario, compression=compression)
 

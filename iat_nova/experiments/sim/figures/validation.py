@@ -16,13 +16,13 @@ _FREQUENCY_HZ = MACHINES["gold-5120"].frequency_hz
 
 
 def misses(found: Steady, point: Point) -> float:
-    """Return the program's LLC misses per thousand instructions."""
+    """Return the measured program's LLC misses per thousand instructions."""
     app = found.workloads["app"]
     return round(1000 * app.misses_per_s / (app.ipc * _FREQUENCY_HZ), 3)
 
 
 def cycles(found: Steady, point: Point) -> float:
-    """Return the program's cycles per instruction."""
+    """Return the measured program's cycles per instruction."""
     return round(1 / found.workloads["app"].ipc, 3)
 
 

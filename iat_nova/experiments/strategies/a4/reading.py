@@ -29,7 +29,7 @@ def read(first: Sample, second: Sample, pooled: Iterable[str] = ()) -> TickReadi
 
 
 def pooled(labels: Iterable[Label], antagonists: Iterable[str]) -> tuple[str, ...]:
-    """Return the antagonists without storage."""
+    """Return the ids of the antagonists without storage, whose rates `read` adds up."""
     from_cores = {label.id for label in labels if label.kind is not DeviceKind.STORAGE}
     return tuple(tenant for tenant in antagonists if tenant in from_cores)
 
