@@ -242,7 +242,7 @@ class BandwidthControl:
         return -(-least // step) * step, step
 
     def limit(self, percent: int) -> int:
-        """Return the limit for this percentage, rounded up to the next step.
+        """Return the limit for this percentage, in the unit of `step`: the next step up, in bounds.
 
         Raises `ValueError` where the operator has not set the value of 100 %.
         """

@@ -94,7 +94,7 @@ def step(
     sampling: int,
     now_ns: int,
 ) -> None:
-    """Let one thread work for `cycles` of its core's time."""
+    """Let one thread work for `cycles` of its core's time, less cycles overspent before."""
     f = t.floats[thread]
     job = d.job_of[thread]
     j = d.jobs[job]
