@@ -283,7 +283,7 @@ def _help(account: Account, part: Part) -> Iterator[str]:
     overlap = _overlap(part)
     wanted = mask.count + 1
     if guest and overlap and mask.count > tenant.ways.promised:
-        yield f"iat:llc_ways in {flavor}: this number of ways, which no other tenant fills"
+        yield f"iat:llc_ways in {flavor}: as many ways of its own (others may fill idle ones)"
     if domain.ways <= mask.count:
         return
     if mask.count >= tenant.ways.max:
