@@ -1,34 +1,51 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A time limit for each test of a suite with real processes: none waits for ever."""
+"""A time limit for each test, and for what a class sets up: no test with real processes hangs."""
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import signal
 import sys
 import unittest
+from collections.abc import Iterator
 from typing import Any
 
 LIMIT_S = 300.0  # the longest test takes a minute on two busy CPUs
 AGAIN_S = 60.0  # then clean-ups are interrupted as well
 
 
+class Late(BaseException):
+    """The time is over. No handler of `Exception` or `OSError` in the tested code catches it."""
+
+
 def install(limit_s: float = LIMIT_S) -> None:
     """Have every test of this process fail after `limit_s`, with the stacks of all threads."""
-    whole = unittest.TestCase.run
+    test, fixture = unittest.TestCase.run, unittest.TestSuite._handleClassSetUp
 
     def run(case: unittest.TestCase, result: Any = None) -> Any:
-        def late(_number: int, _frame: object) -> None:
-            print(f"{case.id()} has not ended within {limit_s:g} s", file=sys.__stderr__)
-            faulthandler.dump_traceback(sys.__stderr__)
-            raise TimeoutError(f"not ended within {limit_s:g} s")
+        with _limited(case.id(), limit_s):
+            return test(case, result)
 
-        before = signal.signal(signal.SIGALRM, late)
-        signal.setitimer(signal.ITIMER_REAL, limit_s, AGAIN_S)
-        try:
-            return whole(case, result)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, before)
+    def set_up(suite: unittest.TestSuite, case: Any, result: Any) -> None:
+        with _limited(f"setUpClass of {type(case).__name__}", limit_s):
+            fixture(suite, case, result)
 
     unittest.TestCase.run = run  # type: ignore[method-assign]
+    unittest.TestSuite._handleClassSetUp = set_up
+
+
+@contextlib.contextmanager
+def _limited(what: str, limit_s: float) -> Iterator[None]:
+    def late(_number: int, _frame: object) -> None:
+        print(f"{what} has not ended within {limit_s:g} s", file=sys.__stderr__)
+        faulthandler.dump_traceback(sys.__stderr__)
+        raise Late(f"not ended within {limit_s:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, AGAIN_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -91,10 +91,11 @@ def _demonstrate(ending: _Ending) -> int:
         _say(f"starting iat-nova-agent on the emulated server for {SECONDS} emulated seconds")
         print("    at 12 s a burst reaches the VF of web, at 30 s the burst ends\n")
         without = _start_without_agent(stack)
+        ending.take(without)
         status = _run_agent(config, ending)
         if status == 0 and ending.signal is None:
             _show_results()
-            _show_gain(without)
+            _show_gain(without, ending)
     return status
 
 
@@ -221,9 +222,12 @@ def _line(reader: HistoryReader, iteration: Iteration) -> str:
     )
 
 
-def _show_gain(without: subprocess.Popen[bytes]) -> None:
+def _show_gain(without: subprocess.Popen[bytes], ending: _Ending) -> None:
     """End with what each guest gained over the same seconds without the agent."""
-    if (status := without.wait()) != 0:
+    status = without.wait()
+    if ending.signal is not None:
+        return
+    if status != 0:
         raise SystemExit(f"the run without the agent ended with status {status}")
     guests = demo_host.GUESTS
     critical = [one.name for one in guests if one.extra_specs.get("iat:priority") == "PC"]

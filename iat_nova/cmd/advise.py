@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import shlex
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -25,13 +26,15 @@ _STACK = "ovs-vsctl set Open_vSwitch . other_config:dpdk-extra=--mbuf-pool-ops-n
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class PoolChoice:
-    """A change that would help, with its effect. `how`: the operator's action.
+    """A change that would help, with its effect.
 
-    `partial`: not everything fits even after the change.
+    `commands`: to be copied as they are. `how`: what else to do or to know. `partial`: not
+    everything fits even after the change.
     """
 
     what: str
-    how: str
+    commands: tuple[str, ...]
+    how: tuple[str, ...]
     needed_bytes: int
     capacity_bytes: int
     partial: bool
@@ -125,6 +128,9 @@ examples:
                 self.note(f"cache domain {domain.id}: DDIO's ways are not known")
                 continue
             numbers = parameters.of(domain.id)
+            if not mask:
+                self.note(f"cache domain {domain.id}: DDIO has no ways here")
+                continue
             one = advice.advise(
                 known.facts,
                 domain,
@@ -136,9 +142,9 @@ examples:
             if one is None:
                 self.note(f"cache domain {domain.id}: the size of its ways is not known")
                 continue
-            drops_per_s = switch.drops_per_s if switch is not None else None
+            dropped = rings.dropped_per_s(known.facts, one)
             low = numbers.threshold_miss_low_per_s
-            found.append((one, rings.find(one, samples.get(domain.id, ()), drops_per_s, low)))
+            found.append((one, rings.find(one, samples.get(domain.id, ()), dropped, low)))
         return found
 
     def _pools(self, parsed_args: argparse.Namespace) -> tuple[Mempool, ...]:
@@ -220,7 +226,8 @@ def choices(
     if walked:
         yield PoolChoice(
             "a stack mempool",
-            f"{_STACK} and restart ovs-vswitchd",
+            (_STACK,),
+            ("restart ovs-vswitchd",),
             found.footprint_bytes,
             found.capacity_bytes,
             not found.holds(found.footprint_bytes),
@@ -231,11 +238,14 @@ def choices(
     more_ways = found.ways_that_fit if found.ddio_resizable else None
     if found.ddio_resizable and found.ddio_ways_max > ways:
         target = more_ways or found.ddio_ways_max
-        limit = "" if more_ways else "; the policy's ddio_ways_max allows no more"
+        limit = () if more_ways else ("the policy's ddio_ways_max allows no more",)
         yield PoolChoice(
             f"{target} DDIO ways",
-            "strategy iat sets these while misses are many, the default strategy where guests "
-            f"gain{limit}",
+            (),
+            (
+                "strategy iat sets these while misses are many, the default where guests gain",
+                *limit,
+            ),
             found.footprint_bytes,
             target * found.way_bytes,
             more_ways is None,
@@ -245,18 +255,23 @@ def choices(
     largest = max(one.descriptors for one in found.rings)
     if counted.verdict.may_shrink and size is not None and size < largest:
         smaller = advice.with_ring(found.rings, size)
-        how = []
-        if ports := [one.device for one in found.rings if not one.assumed]:
-            how += [
-                f"ovs-vsctl set Interface {port} options:n_rxq_desc={size} "
-                f"options:n_txq_desc={size}"
-                for port in ports
-            ]
+        how = [rings.burst_words(found.rings, size)]
+        ports = [one.device for one in found.rings if not one.assumed]
+        commands = (
+            shlex.join(
+                (
+                    *("ovs-vsctl", "set", "Interface", port),
+                    *(f"options:n_rxq_desc={size}", f"options:n_txq_desc={size}"),
+                )
+            )
+            for port in ports
+        )
         if len(ports) < len(found.rings):
-            how.append("in the guests: ethtool -G (rx, tx), or the application's own options")
+            how.insert(0, "in the guests: ethtool -G (rx, tx), or the application's own options")
         yield PoolChoice(
             f"rings of {size}",
-            f"{'; '.join(how)}; {rings.burst_words(found.rings, size)}",
+            tuple(commands),
+            tuple(how),
             sum(one.footprint_bytes for one in smaller),
             found.capacity_bytes,
             found.ring_that_fits is None,
@@ -314,13 +329,9 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
         lines.append(f"  {choice.what}{partial}: {room}")
         if choice.estimate is not None:
             lines.append(f"    emulated: {_worded(choice.estimate)}")
-        lines += [f"    {part}" for how in choice.how.split("; ") for part in _command_lines(how)]
+        lines += [f"    {escape.plain(command)}" for command in choice.commands]
+        lines += [f"    {part}" for how in choice.how for part in escape.wrap(how, 76, 4)]
     return "\n".join(lines)
-
-
-def _command_lines(how: str) -> list[str]:
-    """Return prose in lines of a terminal; a command stays whole, to be copied."""
-    return [how] if how.startswith("ovs-vsctl") else escape.wrap(how, 76, 4)
 
 
 def emulated(now: Estimate) -> Iterator[str]:

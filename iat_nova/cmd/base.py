@@ -210,15 +210,18 @@ class Command(command.Command):  # type: ignore[misc]
                 if reader.damage is not None:
                     self.note(escape.plain(reader.damage))
 
-    def view(self, parsed_args: argparse.Namespace) -> HostView:
-        """Read the newest records; set the exit status if they are not the present."""
+    def view(self, parsed_args: argparse.Namespace, *, leaks: bool = False) -> HostView:
+        """Read the newest records; set the exit status if they are not the present.
+
+        `leaks`: tell whether rings leak, by the records of a minute.
+        """
         folder = self.state_dir(parsed_args)
         now_s = time.time()
         pause, agent = PauseFile(folder).current(now_s), look(folder / LOCK)
         holds = Holds(folder).current(now_s)
         try:
             with self.history(parsed_args) as reader:
-                view = gather(reader, pause, agent=agent, holds=holds, leaks=True)
+                view = gather(reader, pause, agent=agent, holds=holds, leaks=leaks)
         except NoHistory:
             if not agent.alive:
                 raise

@@ -260,5 +260,6 @@ def _cause(reader: HistoryReader, asked_s: float) -> str:
 
 def _started(reader: HistoryReader, asked_s: float) -> Event | None:
     """Return the start of the first agent, if that was before a moment without an iteration."""
-    events = reader.events(1, end_s=asked_s) if reader.complete else ()
-    return next((one for one in events if one.message.code == "agent-started"), None)
+    events = reader.events(moments.EVENTS, end_s=asked_s) if reader.complete else ()
+    turn = next((one for one in events if moments.is_turn(one)), None)
+    return turn if turn is not None and turn.message.code == "agent-started" else None

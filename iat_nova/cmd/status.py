@@ -31,9 +31,13 @@ examples:
         terminal = self.app.stdout.isatty()
         width = shutil.get_terminal_size().columns if terminal else 80
         return status.page(
-            self.view(parsed_args), time.time(), width=width, colour=self.colour, wrap=terminal
+            self.view(parsed_args, leaks=True),
+            time.time(),
+            width=width,
+            colour=self.colour,
+            wrap=terminal,
         )
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the status as plain JSON values, for the output formats json and yaml."""
-        return status.record(self.view(parsed_args))
+        return status.record(self.view(parsed_args, leaks=True))

@@ -134,7 +134,9 @@ def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) ->
     gap_s = max(GAP_INTERVALS * interval_s, 4 * stride_s)
     turns = [samples[0], *(recorded.iteration for recorded in reversed(decisions))]
     latest, gaps = known[max(known)], _gaps(samples, gap_s)
-    quiet = stretches.quiet(reader, domain, decisions[::-1], gaps, known, (begin_s, end_s))
+    # Before the oldest of very many decisions there were others.
+    known_s = decisions[-1].iteration.wall_s if len(decisions) == TURNS else samples[0].wall_s
+    quiet = stretches.quiet(reader, domain, decisions[::-1], gaps, known, (known_s, end_s))
     return _Story(
         domain,
         latest,

@@ -47,6 +47,11 @@ _TURNS = {
 """The state of the loop after an event and before the next iteration, by code of the event."""
 
 
+def is_turn(event: Event) -> bool:
+    """Return whether the state of the loop changed with an event."""
+    return event.message.code in _TURNS
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Moment:
     """A cache domain at a moment (wall clock).

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether packet buffers leak from DDIO's ways to memory, by the counters of the last minute.
+"""Whether lines that devices write leak to memory, by the counters of the last minute.
 
 `report.advice` compares sizes alone. Buffers that are too large for DDIO's ways leak only under
 load, and only counters of hits and misses show the leak. A smaller ring ends the leak, and
@@ -15,18 +15,22 @@ from collections.abc import Sequence
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import CacheDomain, Facts, Parameters, Sample, WayMask
-from iat_nova.report import escape
+from iat_nova.report import escape, times
 from iat_nova.report.advice import Advice, Assumed, DeviceRings, advise
 from iat_nova.store.reader import HistoryReader
 
 WINDOW_S = 60.0
-# A sample with this many times the mean is a burst. Samples are means of a second, so that packets
-# come still faster within the burst.
+MOST_SAMPLES = 120
+# A sample with this many times the mean is high. Samples are means of a second, so that packets
+# come still faster within a burst.
 BURSTY = 1.5
+# Ports drop a packet now and then for other reasons than a full ring.
+FEW_DROPS_PER_S = 1.0
 # On the wire: the shortest frame, its preamble and the gap to the next frame (IEEE 802.3).
 SHORTEST_BITS = (64 + 20) * 8
+OWNER_COLUMNS = 30
 
-_LEAKED = "of inbound lines leaked to memory in the last minute: see iat-nova advise"
+_LEAKED = "of the lines that devices wrote in the last {period} missed: see iat-nova advise"
 
 
 class Verdict(enum.StrEnum):
@@ -41,25 +45,27 @@ class Verdict(enum.StrEnum):
 
     @property
     def leaks(self) -> bool:
-        """Whether packets leak to memory."""
-        return self.startswith("leak")
+        """Whether lines that devices write leak to memory."""
+        return self in (Verdict.LEAK, Verdict.LEAK_IN_BURSTS, Verdict.LEAK_WITH_DROPS)
 
     @property
     def may_shrink(self) -> bool:
         """Whether smaller rings may help: no burst and no dropped packet needs their size."""
-        return self not in (Verdict.LEAK_IN_BURSTS, Verdict.LEAK_WITH_DROPS)
+        return self in (Verdict.LEAK, Verdict.NOT_COUNTED)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Finding:
     """The verdict on the rings of a cache domain, with its numbers.
 
-    `inbound_lines_per_s`, `missed_lines_per_s`: means of the window, None if not counted.
-    `peak_lines_per_s`: the most of one sample. `drops_per_s`: packets that Open vSwitch's ports
-    drop. `largest`: the ring with most bytes in circulation.
+    `over_s`: the time of the samples. `inbound_lines_per_s`, `missed_lines_per_s`: their means,
+    None if not counted; lines of disks count as well. `peak_lines_per_s`: the most inbound lines of
+    a sample. `drops_per_s`: packets that Open vSwitch drops, if ports with these rings drop any.
+    `largest`: the ring with most bytes in circulation.
     """
 
     verdict: Verdict
+    over_s: float
     inbound_lines_per_s: float | None
     missed_lines_per_s: float | None
     peak_lines_per_s: float | None
@@ -75,12 +81,14 @@ class Finding:
 
 
 def read(reader: HistoryReader, domain: int) -> list[Sample]:
-    """Return a domain's samples of the last `WINDOW_S` of its records."""
+    """Return a domain's samples of the last `WINDOW_S` of its records, at least ten intervals."""
     latest = reader.latest(domain)
     if latest is None:
         return []
     end_s = latest.iteration.wall_s
-    return [one.iteration.sample for one in reader.between(end_s - WINDOW_S, end_s, domain)]
+    window_s = max(WINDOW_S, 10 * latest.iteration.sample.interval_s)
+    found = reader.between(end_s - window_s, end_s, domain, at_most=MOST_SAMPLES)
+    return [one.iteration.sample for one in found]
 
 
 def of_domain(
@@ -90,9 +98,22 @@ def of_domain(
     found = advise(facts, domain, ddio.count, numbers.ddio_ways_max, Assumed())
     if found is None:
         return None
-    drops_per_s = facts.switch.drops_per_s if facts.switch is not None else None
     samples = [] if found.fits else read(reader, domain.id)
-    return find(found, samples, drops_per_s, numbers.threshold_miss_low_per_s)
+    return find(found, samples, dropped_per_s(facts, found), numbers.threshold_miss_low_per_s)
+
+
+def dropped_per_s(facts: Facts, advice: Advice) -> float | None:
+    """Return the packets a second that Open vSwitch drops; None if no port of these rings has any.
+
+    The rate is of all ports together; which ports drop is known by their counts since their start.
+    """
+    switch = facts.switch
+    if switch is None or switch.drops_per_s is None or switch.drops_per_s < FEW_DROPS_PER_S:
+        return None
+    ours = {one.device for one in advice.rings if not one.assumed}
+    return (
+        switch.drops_per_s if any(one.drops for one in switch.ports if one.name in ours) else None
+    )
 
 
 def find(
@@ -100,35 +121,57 @@ def find(
 ) -> Finding:
     """Return the verdict on rings.
 
-    `samples`: a domain's samples of the last `WINDOW_S`. `few_per_s`: missing lines that do not
+    `samples`: a domain's samples, oldest first (`read`). `few_per_s`: missing lines that do not
     count as a leak (`threshold_miss_low_per_s` of the policy).
     """
-    missed = [one.ddio_misses_per_s for one in samples if one.ddio_misses_per_s is not None]
-    inbound = [rate for one in samples if (rate := one.inbound_lines_per_s) is not None]
-    found = Finding(
-        Verdict.FIT,
-        sum(inbound) / len(inbound) if inbound else None,
-        sum(missed) / len(missed) if missed else None,
-        max(inbound, default=None),
+    inbound, missed = (
+        [(one.interval_s, rate) for one in samples if (rate := getattr(one, name)) is not None]
+        for name in ("inbound_lines_per_s", "ddio_misses_per_s")
+    )
+    return Finding(
+        _verdict(advice, inbound, missed, drops_per_s, few_per_s),
+        sum(one.interval_s for one in samples),
+        _mean(inbound),
+        _mean(missed),
+        max((rate for _, rate in inbound), default=None),
         drops_per_s,
         max(advice.rings, key=lambda one: one.footprint_bytes, default=None),
     )
-    return dataclasses.replace(found, verdict=_verdict(advice, found, few_per_s))
 
 
-def _verdict(advice: Advice, found: Finding, few_per_s: float) -> Verdict:
+def _mean(rates: Sequence[tuple[float, float]]) -> float | None:
+    """Return the mean of rates by their intervals."""
+    passed_s = sum(interval_s for interval_s, _ in rates)
+    return sum(interval_s * rate for interval_s, rate in rates) / passed_s if passed_s else None
+
+
+def _verdict(
+    advice: Advice,
+    inbound: Sequence[tuple[float, float]],
+    missed: Sequence[tuple[float, float]],
+    drops_per_s: float | None,
+    few_per_s: float,
+) -> Verdict:
     if advice.fits:
         return Verdict.FIT
-    if found.missed_lines_per_s is None:
+    if not missed:
         return Verdict.NOT_COUNTED
-    if found.missed_lines_per_s < few_per_s:
+    if max(rate for _, rate in missed) < few_per_s:
         return Verdict.FEW_MISSES
-    if found.drops_per_s:
+    if drops_per_s:
         return Verdict.LEAK_WITH_DROPS
-    mean, peak = found.inbound_lines_per_s, found.peak_lines_per_s
-    if mean is not None and peak is not None and peak > BURSTY * mean:
-        return Verdict.LEAK_IN_BURSTS
-    return Verdict.LEAK
+    return Verdict.LEAK_IN_BURSTS if _bursts([rate for _, rate in inbound]) else Verdict.LEAK
+
+
+def _bursts(rates: Sequence[float]) -> bool:
+    """Return whether a high sample has low samples before and after it.
+
+    A load that has begun or ended is no burst.
+    """
+    mean = sum(rates) / len(rates) if rates else 0.0
+    low = [place for place, rate in enumerate(rates) if rate < mean]
+    high = [place for place, rate in enumerate(rates) if rate > BURSTY * mean]
+    return bool(low) and any(low[0] < place < low[-1] for place in high)
 
 
 def full_after_us(ring: DeviceRings, descriptors: int) -> float | None:
@@ -142,53 +185,52 @@ def full_after_us(ring: DeviceRings, descriptors: int) -> float | None:
 
 
 def told(found: Finding) -> str | None:
-    """Return the verdict as a sentence; None if the buffers fit."""
+    """Return the verdict as sentences; None if the buffers fit."""
     if found.verdict is Verdict.FIT:
         return None
     if found.verdict is Verdict.NOT_COUNTED:
         return "Inbound misses are not counted here: a leak would not be seen."
-    counted = _counted(found)
+    missed, inbound = found.missed_lines_per_s or 0.0, found.inbound_lines_per_s or 0.0
+    counted = (
+        f"Counted over {times.duration(found.over_s)}: {figures.rate(missed)} of "
+        f"{figures.rate(inbound)} lines that devices write miss ({found.missed or 0.0:.0%})"
+    )
     if found.verdict is Verdict.FEW_MISSES:
         return f"{counted}: no leak at this load. Leave the rings as they are."
-    told = f"{counted}: packets leak to memory{_largest(found)}."
+    said = f"{counted}, lines of disks included. {_largest(found)}"
     if found.verdict is Verdict.LEAK_WITH_DROPS:
         return (
-            f"{told} Open vSwitch's ports drop {found.drops_per_s:.0f} packets a second. Do not "
-            "shrink the rings: a smaller ring drops more."
+            f"{said} Open vSwitch drops {found.drops_per_s:.0f} packets a second, also at ports "
+            "with these rings. Do not shrink the rings: a smaller ring drops more."
         )
     if found.verdict is Verdict.LEAK_IN_BURSTS:
         return (
-            f"{told} The load comes in bursts of {figures.rate(found.peak_lines_per_s or 0.0)} "
+            f"{said} The load comes in bursts of {figures.rate(found.peak_lines_per_s or 0.0)} "
             "lines. Do not shrink the rings: a burst would overflow a smaller ring."
         )
-    return told
+    return said
 
 
 def short(found: Finding | None) -> str | None:
-    """Return a line for status pages; None if no packets leak."""
+    """Return a line for status pages; None if nothing leaks."""
     if found is None or not found.verdict.leaks:
         return None
-    return f"{found.missed:.0%} {_LEAKED}"
+    return f"{found.missed:.0%} {_LEAKED.format(period=times.duration(found.over_s))}"
 
 
 def tiles(found: Finding | None) -> list[tuple[str, str]]:
-    """Return value and caption for the report; nothing if no packets leak."""
+    """Return value and caption for the report; nothing if nothing leaks."""
     if found is None or not found.verdict.leaks:
         return []
-    return [(f"{found.missed:.0%}", _LEAKED)]
-
-
-def _counted(found: Finding) -> str:
-    missed, inbound = found.missed_lines_per_s or 0.0, found.inbound_lines_per_s or 0.0
-    share = found.missed or 0.0
-    return f"Counted: {figures.rate(missed)} of {figures.rate(inbound)} lines miss ({share:.0%})"
+    return [(f"{found.missed:.0%}", _LEAKED.format(period=times.duration(found.over_s)))]
 
 
 def _largest(found: Finding) -> str:
     ring = found.largest
     if ring is None:
         return ""
-    return f", most of all the ring of {escape.plain(ring.device)} ({escape.plain(ring.owner)})"
+    owner = escape.middle(escape.plain(ring.owner), OWNER_COLUMNS)
+    return f"The largest ring is that of {escape.plain(ring.device)} ({owner})."
 
 
 def burst_words(rings: Sequence[DeviceRings], size: int) -> str:

@@ -43,7 +43,7 @@ def quiet(
     known: Mapping[int, DomainInventory],
     period_s: tuple[float, float],
 ) -> list[Stretch]:
-    """Return a domain's stretches of a period, oldest first. `turns`: all decisions, likewise."""
+    """Return a domain's stretches of a period, oldest first. `turns`: all its decisions."""
     bounds_s = (period_s[0], *(one.iteration.wall_s for one in turns), period_s[1])
     found: list[Stretch] = []
     for since_s, until_s in itertools.pairwise(bounds_s):

@@ -182,8 +182,13 @@ class HistoryReader:
 
     @property
     def complete(self) -> bool:
-        """Whether no iteration was removed since the first start of an agent."""
-        return bool(self._rows("SELECT 1 FROM iteration WHERE id = 1"))
+        """Whether no iteration was removed since the first start of an agent.
+
+        Files beside the history, damaged or of an older schema, have earlier iterations.
+        """
+        names = (f"{self._path.name}.{why}-*" for why in ("corrupt", "schema"))
+        earlier = any(any(self._path.parent.glob(name)) for name in names)
+        return not earlier and bool(self._rows("SELECT 1 FROM iteration WHERE id = 1"))
 
     def between(
         self, begin_s: float, end_s: float, domain: int, *, at_most: int | None = None

@@ -126,7 +126,7 @@ class DpdkTest(OvsTestCase):
         self.assertIs(rings.Verdict.LEAK, found.verdict)
         self.assertEqual("null0", found.largest.device)
         (choice,) = choices(asked, found, lambda *_: None)
-        command = shlex.split(choice.how.partition("; ")[0])
+        command = shlex.split(choice.commands[0])
         self.assertEqual("ovs-vsctl", command[0])
         self.daemons.vsctl(*command[1:])
         switch = self.until(

@@ -156,7 +156,7 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
     c.far[index, 0, way] = (entry | SHARED) & ~(UNREAD | DIRTY)
     c.far[index, 2, way] = -1
     c.totals[CLEANED] += entry & DIRTY
-    if entry & DIRTY:
+    if entry & DIRTY and entry & (UNREAD | SHARED):
         charge(c, line)
     return 0
 

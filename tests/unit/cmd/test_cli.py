@@ -464,11 +464,15 @@ class TestExplain(CliCase):
         self.assertEqual(3, status)
         self.assertIn("no agent ran then with this state directory (no record has been", err)
         self.assertIn("the history reaches from", err)
-        with mock.patch.object(HistoryReader, "complete", new=False):
-            _, _, err = self.run_it("explain", "2001-01-01")
+        former = self.folder / "history.sqlite.schema-1-20010101"
+        former.touch()  # what an older version recorded lies beside
+        _, _, err = self.run_it("explain", "2001-01-01")
         self.assertIn("no agent ran then, or its records are not kept any more", err)
+        former.unlink()
         begin_s = time.time() - 3600
-        events = [Event(begin_s, "info", message("agent-started", version="1", pid=2))]
+        # Newest first: what the agent found wrong as it began comes after its start.
+        refused = Event(begin_s + 1, "error", message("libvirt-not-connected"))
+        events = [refused, Event(begin_s, "info", message("agent-started", version="1", pid=2))]
         with mock.patch.object(HistoryReader, "events", return_value=events):
             status, _, err = self.run_it("explain", "-30m")
         self.assertEqual((4, True), (status, "and decided nothing yet" in err), err)

@@ -3,6 +3,7 @@
 
 import dataclasses
 import unittest
+from unittest import mock
 
 from iat_nova.model import Rates
 from iat_nova.report import html as report
@@ -33,6 +34,14 @@ class StretchTest(MomentCase):
         """Nine seconds without a decision are not listed."""
         self.iterate(1, 11)
         self.assertNotIn("nothing done for", self.page())
+
+    def test_before_very_many_decisions_nothing_is_called_quiet(self) -> None:
+        """Only the newest decisions are read: before the oldest of these there were others."""
+        self.iterate(3, 20)
+        self.iterate(1, 40)
+        self.assertIn("nothing done for 19 s", self.page())
+        with mock.patch.object(report, "TURNS", 1):
+            self.assertNotIn("nothing done for 19 s", self.page())
 
     def test_no_decision_at_all(self) -> None:
         """A strategy that never moves a mask has a report: one stretch."""

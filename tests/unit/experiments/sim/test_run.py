@@ -75,13 +75,13 @@ workloads:
 
 class BandwidthTest(unittest.TestCase):
     def test_streams_are_throttled_where_the_scenario_has_it(self):
-        """By steps, to the scenario's least at most; critical work gains. Without MBA nobody is."""
+        """By steps down to where no gain is left; critical work gains. Without MBA nobody is."""
         done = {}
         for keys, least in (("mba: true\nbandwidth_min: 35%\n", 40), ("", 100)):
             result = run(read_scenario(keys + WALL, "x", "x"), "pollute-buffer")
             seen = {group.bandwidth for one in result.decisions for group in one.layout.groups}
-            self.assertLessEqual(seen, set(range(least, 101, 10)))
-            self.assertEqual(least < 100, min(seen) < 100)
+            self.assertEqual(set(range(min(seen), 101, 10)), seen)
+            self.assertTrue(least <= min(seen) and (least == 100 or min(seen) < 90), seen)
             done[keys] = next(one.work_per_s for one in result.workloads if one.name == "a")
         self.assertGreater(done["mba: true\nbandwidth_min: 35%\n"], 1.05 * done[""])
 
