@@ -103,8 +103,8 @@ class NovaTest(
         degraded = json.loads(self.cloud.iat_nova("status", "-f", "json"))["degraded"]
         self.assertRegex(
             "\n".join(degraded),
-            f"flavor {self._testMethodName}-[0-9]+ sets 2 as iat:llc_ways and asks Placement for "
-            f"none: add resources:{WAYS}=2",
+            rf"flavor {self._testMethodName}-[0-9]+ guarantees 2 ways \(iat:llc_ways\) that "
+            f"Placement does not count, .*: add resources:{WAYS}=2",
         )
 
     # -------------------------------------------------------------------- shapes
