@@ -166,7 +166,7 @@ def _verdict(
 def _bursts(rates: Sequence[float]) -> bool:
     """Return whether a high sample has low samples before and after it.
 
-    A load that has begun or ended is no burst.
+    A load that begins, or ends, is not a burst.
     """
     mean = sum(rates) / len(rates) if rates else 0.0
     low = [place for place, rate in enumerate(rates) if rate < mean]
