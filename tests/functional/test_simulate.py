@@ -420,7 +420,7 @@ class TestAdvise(CliCase):
         """Packets leak, and come in bursts: the advice has no smaller rings; status has a line."""
         with tempfile.TemporaryDirectory() as folder:
             kept = ("--state-dir", str(pathlib.Path(folder) / "state"))
-            unmanaged = ("--strategy", "unmanaged", "--seconds", "8")
+            unmanaged = ("--strategy", "unmanaged", "--seconds", "14")
             self.run_it("simulate", "run", "short-bursts", "--keep", kept[1], *unmanaged)
             page = " ".join(self.run_it(*kept, "advise", "--no-estimate")[1].split())
             status = self.run_it(*kept, "status")[1]
