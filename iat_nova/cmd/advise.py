@@ -42,14 +42,14 @@ class PoolChoice:
 
 
 class Advise(Page):
-    """Show whether packet buffers fit in DDIO's ways or leak, and changes that make them fit.
+    """Show whether packet buffers fit in DDIO's ways, and changes that make them fit.
 
     The advice uses the agent's facts of this host: the rings of Open vSwitch's ports, the devices
     of guests, and the part of the cache into which devices may write. The counters of the last
-    minute show whether packets leak to memory, and whether bursts need the rings. Rings inside a
-    guest are not visible from outside: give their size with --guest-ring and --guest-queues. With
-    iat-nova[sim], each choice is tried on the emulated server. Each card there receives 80 % of
-    line rate, but at most 30 Gb/s per queue.
+    minute show whether lines that devices write miss these ways, and whether bursts need the rings.
+    Rings inside a guest are not visible from outside: give their size with --guest-ring and
+    --guest-queues. With iat-nova[sim], each choice is tried on the emulated server. Each card there
+    receives 80 % of line rate, but at most 30 Gb/s per queue.
     """
 
     _epilog = """

@@ -103,7 +103,7 @@ def of_domain(
 
 
 def dropped_per_s(facts: Facts, advice: Advice) -> float | None:
-    """Return the packets a second that Open vSwitch drops; None if no port of these rings has any.
+    """Return the packets a second that Open vSwitch drops; None if no port with these rings drops.
 
     The rate is of all ports together; which ports drop is known by their counts since their start.
     """
@@ -124,10 +124,8 @@ def find(
     `samples`: a domain's samples, oldest first (`read`). `few_per_s`: missing lines that do not
     count as a leak (`threshold_miss_low_per_s` of the policy).
     """
-    inbound, missed = (
-        [(one.interval_s, rate) for one in samples if (rate := getattr(one, name)) is not None]
-        for name in ("inbound_lines_per_s", "ddio_misses_per_s")
-    )
+    inbound = _counted([(one.interval_s, one.inbound_lines_per_s) for one in samples])
+    missed = _counted([(one.interval_s, one.ddio_misses_per_s) for one in samples])
     return Finding(
         _verdict(advice, inbound, missed, drops_per_s, few_per_s),
         sum(one.interval_s for one in samples),
@@ -137,6 +135,11 @@ def find(
         drops_per_s,
         max(advice.rings, key=lambda one: one.footprint_bytes, default=None),
     )
+
+
+def _counted(rates: Sequence[tuple[float, float | None]]) -> list[tuple[float, float]]:
+    """Return the intervals and rates of samples that counted."""
+    return [(interval_s, rate) for interval_s, rate in rates if rate is not None]
 
 
 def _mean(rates: Sequence[tuple[float, float]]) -> float | None:
