@@ -49,10 +49,12 @@ def has(plan: Plan, tenant: str) -> Message:
 def still_failed(state: State, members: tuple[Member, ...]) -> tuple[Failure, ...]:
     """Return the failures that would fail again.
 
-    There are none after a critical tenant, or the stack, arrived or changed.
+    There are none after a tenant arrived or changed that is critical, or of the stack, or was so.
     """
     new = set(members) - set(state.members)
-    if any(member.priority is not Priority.BE for member in new):
+    changed = {member.id for member in new}
+    before = [member for member in state.members if member.id in changed]
+    if any(member.priority is not Priority.BE for member in (*new, *before)):
         return ()
     here = {member.id for member in members}
     return tuple(one for one in state.failures if one.plan.confined <= here)

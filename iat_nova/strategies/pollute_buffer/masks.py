@@ -92,7 +92,7 @@ def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
 def promised(
     inventory: DomainInventory, ddio: int, stalled: Mapping[str, float]
 ) -> tuple[Own, ...]:
-    """Return guaranteed and held ways, as far as there is room, critical tenants first.
+    """Return guaranteed and held ways: as many of critical tenants as have room, then others.
 
     The first two owners reach the shared ways. Among equal priorities the most stalled tenants come
     first.
@@ -109,12 +109,19 @@ def promised(
     if len(asked) == len(tenants) <= classes and sum(one.ways for one in asked) <= left:
         return tuple(asked)
     left -= _shared_least(domain)
-    found: list[Own] = []
+    critical = sum(1 for tenant in ranked if tenant.priority is not Priority.BE)
+    kept = _most((), asked[:critical], left, classes)
+    return _most(kept, asked[critical:], left, classes)
+
+
+def _most(kept: tuple[Own, ...], asked: Sequence[Own], left: int, classes: int) -> tuple[Own, ...]:
+    """Return `kept` and those of `asked` that together have most ways; of equals the first."""
+    found = {sum(one.ways for one in kept): kept}
     for one in asked:
-        if one.ways <= left and len(found) < classes:
-            found.append(one)
-            left -= one.ways
-    return tuple(found)
+        for ways, owners in list(found.items()):
+            if ways + one.ways <= left and len(owners) < classes:
+                found.setdefault(ways + one.ways, (*owners, one))
+    return found[max(found)]
 
 
 def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 
-from iat_nova.model import DomainInventory, Message, Parameters, message
+from iat_nova.model import UNLIMITED, DomainInventory, Message, Parameters, message
 from iat_nova.strategies.pollute_buffer import floors, judge, masks, moves, trial
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Plan
@@ -32,7 +32,11 @@ def next_move(
     failed = {one.plan: one for one in known}
     kinds = [one.what.code for one in known if one.what is not None]
     asked = least(state, at_s, parameters)
-    floor = floors.known(state, inventory.tenants, parameters)
+    # What a limit of memory bandwidth costs, no other ways bring back.
+    floor = {
+        one: speed * (state.plan.bandwidth_of(one) / UNLIMITED)
+        for one, speed in floors.known(state, inventory.tenants, parameters).items()
+    }
     settled = state.phase is not Phase.TRIAL
     view = View(inventory, parameters, now.sample, state.looks, floor, settled=settled)
     reasons: list[Message] = []

@@ -17,9 +17,9 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies import readings
-from iat_nova.strategies.pollute_buffer import floors, judge, plan, trial
+from iat_nova.strategies.pollute_buffer import floors, judge, plan, search, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
-from iat_nova.strategies.pollute_buffer.state import State
+from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.readings import Look
 from tests.unit.strategies.test_pollute_buffer import FITS, STREAM, Run, host, without_last
 
@@ -178,6 +178,32 @@ class FloorTest(unittest.TestCase):
         run.on(here, 60)
         layout = run.decisions[-1].layout
         self.assertGreater(here.under(layout).speeds[0], 0.98 * here.under(None).speeds[0])
+
+    def test_no_release_promises_what_a_limit_of_memory_bandwidth_costs(self) -> None:
+        """At half the bandwidth half the speed is lacking: other ways would not bring it back."""
+        here = host((PC, FITS), (BE, STREAM))
+        state = begun(here)
+        one, fast = state.looks["t0"], state.looks["t1"]
+        one = dataclasses.replace(one, stalled=0.01, misses_per_s=0.01 * one.misses_per_s)
+        now = judge.Now.seen(here.inventory, here.sample(None, 500.0, random.Random(1), 0.0))
+        for percent, speed, released in ((50, 0.5, False), (100, 0.5, True), (50, 0.2, True)):
+            limits = (Limit("t1", percent),) if percent < 100 else ()
+            slow = dataclasses.replace(
+                fast, speed=speed * fast.speed, references_per_s=speed * fast.references_per_s
+            )
+            confined = dataclasses.replace(
+                state.plan, confined=frozenset({"t1"}), clear=True, limits=limits
+            )
+            seen = dataclasses.replace(
+                state,
+                plan=confined,
+                phase=Phase.REST,
+                looks={"t0": one, "t1": slow},
+                found={"t1": fast},
+            )
+            found, _ = search.next_move(seen, now, Parameters())
+            with self.subTest(percent=percent, speed=speed):
+                self.assertEqual(released, bool(found) and found[1].what.code == "release")
 
     def test_what_was_taken_is_given_back_at_a_cost(self) -> None:
         """Who came into the buffer before its floor was known; nothing else may cost as much."""

@@ -34,6 +34,7 @@ from iat_nova.store import records
 from iat_nova.strategies import readings, registry
 from iat_nova.strategies.layout.check import check
 from iat_nova.strategies.pollute_buffer import (
+    arrivals,
     judge,
     masks,
     moves,
@@ -425,6 +426,21 @@ class TrialTest(unittest.TestCase):
             run.on(host(*pair, (priority, MissCurve(0.001, ()))), 20)
             tried = set(run.tried())
             self.assertEqual(again, not undone.isdisjoint(tried), (undone, tried))
+
+    def test_nothing_is_known_to_fail_for_another_priority(self) -> None:
+        """A guest becomes critical, or best effort: what it lost counts otherwise."""
+        for before, after in ((PC, BE), (BE, PC), (BE, BE)):
+            run, here = Run(), host((PC, FITS), (before, FITS))
+            run.on(here, 60)
+            assert run.state is not None
+            failed = run.state.failures
+            self.assertTrue(failed)
+            one = dataclasses.replace(here.inventory.tenants[1], priority=after)
+            members = arrivals.members_of(
+                dataclasses.replace(here.inventory, tenants=(here.inventory.tenants[0], one))
+            )
+            expected = failed if before is after else ()
+            self.assertEqual(expected, arrivals.still_failed(run.state, members))
 
     def test_what_failed_is_barred_twice_as_long_each_time(self) -> None:
         """10 s, 20 s, and so on to the most; long after, it begins anew."""
@@ -1215,6 +1231,18 @@ class PromiseTest(unittest.TestCase):
         here = promising(host((BE, FITS), (PC, FITS), (PC, FITS)), 4, 4, 3)
         self.kept(here)
         self.assertEqual({"t1", "t2"}, run_once(here).plan.owners)
+
+    def test_a_large_critical_guest_is_not_skipped_for_a_small_one(self) -> None:
+        """Seven ways are free: as many of them as possible are kept as guaranteed."""
+        for ways, owners in (
+            ((3, 6, 1), {"t1", "t2"}),
+            ((6, 2, 0), {"t0"}),
+            ((2, 5, 3), {"t0", "t1"}),
+        ):
+            here = promising(host((PC, FITS), (PC, PART), (BE, FITS)), *ways)
+            with self.subTest(ways=ways):
+                self.kept(here)
+                self.assertEqual(owners, run_once(here).plan.owners)
 
 
 class RulesTest(unittest.TestCase):
