@@ -319,7 +319,8 @@ def _capability(address: int) -> Capability:
     cap = _Cap.from_address(address)
     major = cap.version // 10000
     if major not in _MAJORS:
-        state = message("pqos-version-unknown", version=cap.version)
+        minor, patch = divmod(cap.version % 10000, 100)
+        state = message("pqos-version-unknown", version=f"{major}.{minor}.{patch}")
         raise PqosError(state, message("use-resctrl"))
     size = ctypes.sizeof(_Cap) + cap.num_cap * ctypes.sizeof(_Capability)
     if not 0 < cap.num_cap <= 16 or cap.mem_size != size:

@@ -164,8 +164,8 @@ class Binding(unittest.TestCase):
 
     def test_unknown_versions(self):
         """A version outside 4 to 7 is refused, and the library is shut down again."""
-        for version in (30000, 80000, 0):
-            library = self.refused(Library(version), f"version {version}: only 4 to 7")
+        for version, text in ((30102, "3.1.2"), (80000, "8.0.0"), (0, "0.0.0")):
+            library = self.refused(Library(version), f"version {text}: only 4 to 7")
             self.assertEqual(1, library.ended)
 
     def test_wrong_sizes(self):
