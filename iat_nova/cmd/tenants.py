@@ -201,6 +201,7 @@ def _said_nothing(domains: Sequence[DomainView]) -> set[str]:
         "held": not any(one.ways.held for one in tenants),
         "bandwidth": limits <= {UNLIMITED},
         "bandwidth_min": {one.bandwidth_min for one in tenants} <= {UNLIMITED},
+        "weight": {one.weight for one in tenants} <= {1.0},
         **dict.fromkeys(view.MONITORED, not any(one.monitored for one in domains)),
     }
     return {column for column, nothing in empty.items() if nothing}

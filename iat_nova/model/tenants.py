@@ -92,7 +92,8 @@ class Tenant:
     `cpus` are the tenant's CPUs in this domain, all with the tenant's class of service. A guest on
     two domains is one tenant in each. `emulator_cpus`: the part of `cpus` on which only the guest's
     emulator and I/O threads run. `bandwidth_min`: the least memory bandwidth, in percent, to which
-    a strategy may limit the tenant.
+    a strategy may limit the tenant. `weight`: how much its speed counts beside another tenant's of
+    its priority.
     """
 
     id: str
@@ -110,6 +111,7 @@ class Tenant:
     members: tuple[str, ...] = ()  # of the pool: the guests' names
     warnings: tuple[Message, ...] = ()
     bandwidth_min: int = 100
+    weight: float = 1.0
     emulator_cpus: tuple[int, ...] = ()
     ports: tuple[str, ...] = ()  # of `CacheDomain.device_ports`: through which its devices write
 

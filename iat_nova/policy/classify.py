@@ -268,6 +268,7 @@ def _guest(
         model=model_of(guest),
         class_name=verdict.rule.name,
         bandwidth_min=verdict.rule.bandwidth_min,
+        weight=verdict.rule.weight,
         flavor=guest.flavor,
         project=guest.project,
         devices=tuple(attachment.device for attachment in guest.attachments),

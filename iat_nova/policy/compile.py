@@ -282,6 +282,7 @@ class _Compiler:
             bandwidth_min=_percent(value["bandwidth_min"])
             if "bandwidth_min" in value
             else base.bandwidth_min,
+            weight=float(value.get("weight", base.weight)),
         )
 
     def _match(self, value: dict[str, Any], path: Path) -> Match:

@@ -76,6 +76,7 @@ def _class(rule: ClassRule) -> dict[str, Any]:
         "io": io,
         "ways": _ways(rule.ways),
         "bandwidth_min": f"{rule.bandwidth_min}%",
+        "weight": rule.weight,
     }
 
 

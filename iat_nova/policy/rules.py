@@ -143,7 +143,8 @@ _FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
 class ClassRule:
     """One class: the conditions on its members, and their settings unless the flavor has others.
 
-    `bandwidth_min`: the lowest limit of a member's memory bandwidth, in percent.
+    `bandwidth_min`: the lowest limit of a member's memory bandwidth, in percent. `weight`: how much
+    a member's speed counts beside that of another guest of its priority.
     """
 
     name: str
@@ -152,6 +153,7 @@ class ClassRule:
     io: Io
     ways: WayBounds
     bandwidth_min: int = 100
+    weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -371,6 +371,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
             least = f"the policy leaves it {tenant.bandwidth_min} % at least"
             share = words.left(limit, part.seen.inventory)
             yield f"           memory bandwidth limited to {share}; {least}"
+        if tenant.weight != 1.0:
+            yield f"           counts {tenant.weight:g} times as much as others of its priority"
         for port in part.seen.ports():
             if port["port"] in tenant.ports:
                 told = port_table.sentence(part.seen, port)

@@ -69,7 +69,7 @@ def gain(
         was, now = before.get(tenant.id), after.get(tenant.id)
         if was is None or now is None or not was.speed or not now.speed:
             continue
-        weight, own = WEIGHTS[tenant.priority], now.speed / was.speed
+        weight, own = weight_of(tenant), now.speed / was.speed
         part = weight * _counts(tenant, was) * math.log(own)
         total, gained = total + weight, gained + part
         if abs(part) > largest:
@@ -77,6 +77,11 @@ def gain(
         if floor := floors.get(tenant.id):
             gained += _lacks(was, floor) - _lacks(now, floor)
     return math.expm1(gained / total) if total else 0.0, most
+
+
+def weight_of(tenant: Tenant) -> float:
+    """Return the weight of a tenant's speed: of its priority, times that of the policy's class."""
+    return WEIGHTS[tenant.priority] * tenant.weight
 
 
 def unrest(deviation: float) -> float:
@@ -102,11 +107,11 @@ def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str,
     `misses`: if the tenant had no LLC misses. `lack`: if it reached its minimum speed.
     """
     known = [tenant for tenant in tenants if tenant.id in looks]
-    total = sum(WEIGHTS[tenant.priority] for tenant in known)
+    total = sum(map(weight_of, known))
     found = {}
     for tenant in known:
         one, floor = looks[tenant.id], floors.get(tenant.id)
-        misses = WEIGHTS[tenant.priority] * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
+        misses = weight_of(tenant) * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
         found[tenant.id] = Stake(misses / total, _lacks(one, floor) / total if floor else 0.0)
     return found
 

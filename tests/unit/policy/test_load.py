@@ -142,6 +142,18 @@ classes:
             self.assertEqual([40, 13, 40], [one.bandwidth_min for one in found])
             self.assertEqual(pool, rules.pool_bandwidth_min)
 
+    def test_the_weight(self) -> None:
+        """Of a class, or inherited from the default; a number within limits."""
+        text = "default: {weight: 2}\nclasses: [{name: a, weight: 0.5}, {name: b}]\n"
+        rules = policy.parse(text, ONE).rules
+        self.assertEqual([2.0, 0.5, 2.0], [one.weight for one in (rules.default, *rules.classes)])
+        for value, said in (("0", "from 0.25 to 4"), ("5", "from 0.25 to 4"), ("high", "a number")):
+            with self.subTest(value), self.assertRaises(policy.PolicyError) as caught:
+                policy.parse(f"classes:\n- name: a\n  weight: {value}\n", ONE)
+            (problem,) = caught.exception.problems
+            self.assertEqual(("classes[0].weight", 3), (problem.path, problem.line))
+            self.assertIn(said, sentence(problem.message))
+
     def test_a_least_bandwidth_that_is_refused(self) -> None:
         """What, where and what is allowed."""
         for value in ("0", "101%", "50 MB", "[]"):

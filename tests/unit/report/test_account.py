@@ -126,6 +126,12 @@ class TestAccount(unittest.TestCase):
         self.assertIn("refuse: no idle way", page)
         self.assertTrue(all(len(line) <= 80 for line in page.splitlines()), page)
 
+    def test_a_weight(self):
+        """It is told where the class has one."""
+        for weight, said in ((1.0, False), (2.0, True)):
+            page = account.page(self.tell({"weight": weight}), stories.NIGHT + 9)
+            self.assertEqual(said, "counts 2 times as much as others of its priority" in page)
+
     def test_a_limit_of_bandwidth(self):
         """It is told where there is one, with the least that the policy leaves."""
         for limit, said in ((None, False), (60, True)):

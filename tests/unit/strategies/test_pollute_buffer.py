@@ -249,6 +249,16 @@ class TrialTest(unittest.TestCase):
         }
         gain, _ = judge.gain(here.tenants, before, after)
         self.assertAlmostEqual(0.0, gain)
+        for weights, better in (((2.0, 1.0), True), ((0.5, 1.0), False)):  # of their classes
+            weighed = [
+                dataclasses.replace(tenant, weight=weight)
+                for tenant, weight in zip(here.tenants, weights, strict=True)
+            ]
+            gain, _ = judge.gain(weighed, before, after)
+            self.assertEqual(better, gain > 0.05)
+            self.assertEqual(not better, gain < -0.05)
+            mine, other = (judge.stakes(weighed, before, {})[one].misses for one in ("t0", "t1"))
+            self.assertAlmostEqual(weights[0], mine / other)
 
     def test_a_buffer_keeps_the_least_ways_of_the_hardware(self) -> None:
         """A way where the hardware takes masks of one way, otherwise as many as it takes."""
