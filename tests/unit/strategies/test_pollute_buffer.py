@@ -282,6 +282,18 @@ class TrialTest(unittest.TestCase):
         self.assertEqual({"t1", "t2"}, run.state.plan.confined)
         self.assertGreater(here.under(run.state.layout).speeds[0], 1.2 * before)
 
+    def test_a_buffer_on_ddio_beside_two_owners_has_ddios_ways(self) -> None:
+        """Its size is then that of DDIO's ways; beside one owner it is tried like any other."""
+        here, run = host((PC, PART), (PC, PART), (BE, STREAM)), Run(0.0)
+        run.on(here, 2)
+        assert run.state is not None
+        view = View(here.inventory, Parameters(), long_after(here).sample, run.state.looks)
+        confined = Plan(frozenset({"t2"}), 3, 3, on_ddio=True)
+        for own, sizes in (((Own("t0", 2),), True), ((Own("t0", 2), Own("t1", 2)), False)):
+            found = moves.candidates(view, dataclasses.replace(confined, own=own))
+            codes = {move.what.code for _, move in found}
+            self.assertEqual(sizes, "buffer-size" in codes)
+
     def test_best_effort_above_its_minimum_stays_in_the_buffer(self) -> None:
         """Its confinement has paid; below its minimum, and if critical, it may be released."""
         here = host((PC, FITS), (PC, STREAM), (BE, PART), (BE, STREAM))
@@ -594,6 +606,31 @@ class TrialTest(unittest.TestCase):
             self.assertEqual("tenants-changed", undone.reason.values["cause"].code)
             self.assertEqual((frozenset(), ()), (run.state.plan.confined, run.state.failures))
             run.on(now, 2)
+
+    def test_ways_of_one_that_arrives(self) -> None:
+        """All ways, the ways that nobody owns, or its own."""
+        empty = Plan(frozenset(), 2, 2)
+        for own, code in (
+            ((), "arrived-all-ways"),
+            ((Own("t1", 2),), "arrived-shared"),
+            ((Own("t0", 3),), "arrived-own-ways"),
+        ):
+            told = arrivals.has(dataclasses.replace(empty, own=own), "t0")
+            self.assertEqual(code, told.code)
+
+    def test_ddio_keeps_its_ways_when_somebody_comes(self) -> None:
+        """What was gained by DDIO's ways stays, until another program sets other ways."""
+        here, run = host((PC, PART), (BE, STREAM)), Run(0.0)
+        run.on(without_last(here), 2)
+        assert run.state is not None
+        grown = dataclasses.replace(run.state.plan, ddio=4)
+        run.state = dataclasses.replace(run.state, plan=grown)
+        run.on(here, 1)
+        self.assertEqual(4, run.state.plan.ddio)
+        moved = dataclasses.replace(here.inventory.domain, ddio_found=WayMask(0x700))
+        inventory = dataclasses.replace(here.inventory, domain=moved)
+        run.on(FormulaHost(inventory, dict(zip(("t0", "t1"), here.loads)), CALM), 1)  # noqa: B905
+        self.assertEqual(3, run.state.plan.ddio)
 
     def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
         """Also during a trial."""

@@ -161,6 +161,11 @@ class ShownTest(unittest.TestCase):
         self.assertAlmostEqual(0.2, self.follow((20, good), (40, bad))["db"], places=2)
         self.assertEqual({}, self.follow((20, bad), (40, good)))
 
+    def test_a_recorded_loss_has_three_digits(self) -> None:
+        """More would only be noise, and bytes in the history."""
+        lost = self.follow((20, rates(1e6, ipc=0.9)), (40, rates(8e6, references=14e6, ipc=0.7)))
+        self.assertEqual({"db": 0.221}, lost)
+
     def test_slower_without_more_misses_is_not_the_cache(self) -> None:
         good, slow = rates(1e6, ipc=1.0), rates(0.8e6, references=16e6, ipc=0.8)
         self.assertEqual({}, self.follow((20, good), (40, slow)))
@@ -275,3 +280,12 @@ class OutlookTest(unittest.TestCase):
 
 if __name__ == "__main__":
     unittest.main()
+
+
+class FrozenTest(unittest.TestCase):
+    def test_what_is_told_stays(self) -> None:
+        """Losses and fills are values: nobody changes them after they were told."""
+        for value in (pressure.CycleLoss(0.2, 0.0, None, 0.4), pressure.Fill(0.5, True)):
+            for field in dataclasses.fields(value):
+                with self.assertRaises(dataclasses.FrozenInstanceError):
+                    setattr(value, field.name, 0.0)

@@ -8,7 +8,16 @@ import random
 import unittest
 from collections.abc import Callable
 
-from iat_nova.model import Action, Decision, DomainInventory, Hold, Parameters, Priority, Tenant
+from iat_nova.model import (
+    Action,
+    Decision,
+    DomainInventory,
+    Hold,
+    Parameters,
+    Priority,
+    Tenant,
+    WayMask,
+)
 from iat_nova.policy import holds
 from iat_nova.strategies.iat import invariants
 from iat_nova.strategies.iat.controller import Controller
@@ -214,6 +223,12 @@ class TestCrowded(unittest.TestCase):
                 counts = self._first(name).state.allocation.tenants
                 cut = sorted(counts[tenant] for tenant in counts if tenant.startswith("p"))
                 self.assertEqual(expected, cut)
+
+    def test_reserved_ways_are_for_nobody(self) -> None:
+        """What tenants ask for is cut to the ways that no other program has reserved."""
+        guests = [guest(name, PC, 4) for name in "abc"]
+        story = Story((*guests,), ways=domain(11, reserved_ways=WayMask(0x7))).settled()
+        self.assertEqual([3, 3, 2], sorted((story.ways(one.id) for one in guests), reverse=True))
 
     def test_the_cut_is_told_once_with_its_reason(self) -> None:
         """A step for each who was cut, and for those who share; none when nothing changed."""

@@ -142,8 +142,9 @@ class TestLapsed(unittest.TestCase):
         ]
         now = sample(a=rates(8.9 * M))
         self.assertEqual([grants[2], grants[1]], list(demand.lapsed(grants, now, 0.1)))
-        now = sample(a=rates(9.1 * M))
-        self.assertEqual([grants[2]], list(demand.lapsed(grants, now, 0.1)))
+        for left in (9.0, 9.1):
+            now = sample(a=rates(left * M))
+            self.assertEqual([grants[2]], list(demand.lapsed(grants, now, 0.1)))
 
     def test_a_demand_is_the_same_within_a_tenth(self) -> None:
         """A back-off holds for the demand it was made for."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 import itertools
 import unittest
 
-from iat_nova.model import DomainInventory, Parameters, Priority, Rates, Sample, Tenant
+from iat_nova.model import Action, DomainInventory, Parameters, Priority, Rates, Sample, Tenant
 from iat_nova.strategies.iat.controller import CoreOnly
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.own_demand import RULES, DemandSignal, DemandStanding, Do, standing
@@ -14,7 +14,7 @@ from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import IatState
 from tests.unit.build import domain
-from tests.unit.strategies.iat.worlds import M, guest, rates
+from tests.unit.strategies.iat.worlds import QUIET, M, Story, guest, rates
 
 CONTENT, ASKING, TRIAL = DemandStanding.CONTENT, DemandStanding.ASKING, DemandStanding.ON_TRIAL
 SATISFIED, BARRED = DemandStanding.SATISFIED, DemandStanding.BARRED
@@ -130,3 +130,19 @@ class TestStanding(unittest.TestCase):
         after = [self.see(2 * M, 1, ipc=2.0), self.see(2 * M, 1, ipc=2.0)]
         self.assertEqual([SATISFIED, CONTENT], after)
         self.assertEqual(2, self.state.allocation.tenants["a"])
+
+
+class TestTurns(unittest.TestCase):
+    """Two tenants that ask at the same time."""
+
+    def test_one_way_an_iteration(self) -> None:
+        """The second has its turn when the way of the first has been judged."""
+        guests = guest("a", Priority.PC), guest("b", Priority.PC)
+        story = Story(guests, features=PRESETS["core-only"]).settled()
+        pressed = rates(QUIET.references_per_s, 0.5 * QUIET.references_per_s, ipc=0.5)
+        story.second({"a": pressed, "b": pressed})
+        grown = [
+            [step.subject for step in decision.steps if step.action is Action.GROW]
+            for decision in (story.decision, story.second(), story.second())
+        ]
+        self.assertEqual([["a"], [], ["b"]], grown)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which masks have a place on the line of open ways."""
+"""Which masks have a place on the line of open ways, and how an empty line is filled."""
 
 import unittest
 
-from iat_nova.strategies.layout.line import line
+from iat_nova.strategies.layout.line import line, pack
 
 
 class AdmitsTest(unittest.TestCase):
@@ -32,3 +32,24 @@ class AdmitsTest(unittest.TestCase):
         broken = line(0x7EF, 0, True)
         self.assertTrue(broken.admits(0x00F, 4))
         self.assertFalse(broken.admits(0x02F, 5))
+
+
+class PackTest(unittest.TestCase):
+    """Masks side by side on an empty line."""
+
+    def test_filled_from_below(self) -> None:
+        """The first masks stay out of DDIO's ways; the last one has what is left."""
+        found = pack((4, 3, 3), line(0x7FF, 0, True), 9)
+        assert found is not None
+        self.assertEqual((((0, 4), (4, 7), (7, 10)), (0, 0, 1)), (found.spans, found.overlaps))
+
+    def test_coerced_ways_at_the_top_belong_to_one_mask(self) -> None:
+        """The mask that reaches the coerced ways has all of them."""
+        found = pack((4, 3, 3), line(0x7FF, 0x600, True), 9)
+        assert found is not None
+        self.assertEqual(((0, 4), (4, 7), (8, 11)), found.spans)
+
+    def test_only_regular_lines_are_filled(self) -> None:
+        """Reserved ways in between, or coerced ways below the top, want a search."""
+        self.assertIsNone(pack((2, 2), line(0x7EF, 0, True), 9))
+        self.assertIsNone(pack((2, 2), line(0x7FF, 0x060, True), 9))
