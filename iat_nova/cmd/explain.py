@@ -24,19 +24,21 @@ from iat_nova.cmd.when import is_time, moment
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, decision_data, decision_page, moments, times
+from iat_nova.report import account, decision_data, decision_page, moments, port_account, times
 from iat_nova.report.account import Account
 from iat_nova.report.moments import Moment
+from iat_nova.report.port_account import PortAccount
 from iat_nova.report.view import LEGEND
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Event, Iteration, RecordError, SettingsInForce
 
 _NUMBER = re.compile(r"#(\d+)")
+_PCI_ADDRESS = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
 
 class Explain(Page):
-    """Explain a decision, or why a guest has its present ways.
+    """Explain a decision, or why a guest or a port of devices has its present ways.
 
     Without argument: the last decision that gave, took or moved ways. With TIME: the last such
     decision at or before this moment. The page begins with the state of the agent at the moment
@@ -47,12 +49,17 @@ class Explain(Page):
     With GUEST: the class and the rule that chose the class, bounds and present ways, and recent
     changes of ways with the other tenants involved. The page also shows why the guest has no more
     ways, and possible improvements.
+
+    With PORT (I/O RDT): the tenants behind the port, its class of service and present ways, since
+    when and by which decision it has these, and why.
     """
 
     _as_owner = True
     _epilog = """
 GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
 also vswitch, pool, host. One whose name looks like a time is named by its UUID.
+
+PORT is the PCI address of a port, or of any device behind it: 0000:3b:00.0, 3b:00.0.
 
 TIME is one of:
   03:12  03:12:05                  the last time it was so late
@@ -64,6 +71,7 @@ examples:
   iat-nova explain
   iat-nova explain 03:12
   iat-nova explain web
+  iat-nova explain 0000:5e:00.0
   iat-nova explain --verify '#1234'
   iat-nova explain -v              also the thresholds of the strategy
   iat-nova explain -f json -10m
@@ -73,7 +81,7 @@ examples:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         arguments.take_times(parser)
-        parser.add_argument("time", nargs="?", metavar="TIME|GUEST", help="see below")
+        parser.add_argument("time", nargs="?", metavar="TIME|GUEST|PORT", help="see below")
         parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
         parser.add_argument(
             "--exact",
@@ -91,6 +99,8 @@ examples:
         """Return the explanation as text."""
         width = min(shutil.get_terminal_size().columns, 120) if self.colour else 80
         if (told := self._account(parsed_args)) is not None:
+            if isinstance(told, PortAccount):
+                return port_account.page(told, width=width, colour=self.colour)
             return account.page(told, time.time(), width=width, colour=self.colour)
         found = self._find(parsed_args)
         text = decision_page.explain(
@@ -113,6 +123,8 @@ examples:
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the explanation as data."""
         if (told := self._account(parsed_args)) is not None:
+            if isinstance(told, PortAccount):
+                return port_account.record(told)
             return account.record(told)
         found = self._find(parsed_args)
         data = decision_data.as_data(found.iteration, found.inventory, found.settings)
@@ -122,16 +134,20 @@ examples:
             data["verified"] = found.difference is None
         return data
 
-    def _account(self, parsed_args: argparse.Namespace) -> Account | None:
-        """Return the explanation of a guest, if a guest is named."""
+    def _account(self, parsed_args: argparse.Namespace) -> Account | PortAccount | None:
+        """Return the explanation of a guest or a port, if one is named."""
         what = parsed_args.time
         if what is None or _NUMBER.fullmatch(what) or is_time(what):
             return None
         if parsed_args.verify or parsed_args.exact:
-            raise Failure(f"{what!r} names a guest; --verify and --exact want a time", EXIT_USAGE)
+            named = "a port" if _PCI_ADDRESS.fullmatch(what) else "a guest"
+            raise Failure(f"{what!r} names {named}; --verify and --exact want a time", EXIT_USAGE)
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
         with self.history(parsed_args) as reader:
+            if _PCI_ADDRESS.fullmatch(what):
+                found, seen_s = guests.port(reader, what)
+                return port_account.give(reader, seen, found, seen_s)
             subject, picture = guests.anywhere(reader, what)
             return account.give(reader, seen, subject, picture)
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guests as named on the command line."""
+"""Guests and ports of devices as named on the command line."""
 
 from __future__ import annotations
 
 from iat_nova.cmd.base import Failure
-from iat_nova.report import escape
+from iat_nova.model import DevicePort, DomainInventory
+from iat_nova.report import escape, port_account
 from iat_nova.report.subjects import Ambiguous, Subject, everybody, find
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
@@ -27,6 +28,23 @@ def anywhere(reader: HistoryReader, text: str) -> tuple[Subject, Inventory]:
         if (subject := _in(picture, text)) is not None:
             return subject, picture
     raise Failure(_nobody(text, latest))
+
+
+def port(reader: HistoryReader, text: str) -> tuple[tuple[DomainInventory, DevicePort], float]:
+    """Return the port with a device of this address, and when it was seen. Raises `Failure`."""
+    ports: dict[str, None] = {}
+    for picture in reader.inventories():
+        if (found := port_account.find(picture, text)) is not None:
+            return found, picture.wall_s
+        if not ports:
+            domains = [seen.domain for seen in picture.domains.values()]
+            ports = dict.fromkeys(one.id for domain in domains for one in domain.device_ports)
+    told = f"no port has the address {text!r} here, now or in the history"
+    if ports:
+        raise Failure(f"{told}; there are {', '.join(ports)}")
+    raise Failure(
+        f"{told}: ports have classes of service only with I/O RDT and ddio_interface = iordt"
+    )
 
 
 def _in(picture: Inventory, text: str) -> Subject | None:

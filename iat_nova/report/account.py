@@ -379,6 +379,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
                 yield from (f"           {line}" for line in escape.wrap(told, width - 11, 2))
         drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
         yield f"           {drawn}"
+        for told in waymap.legend(layout, part.seen.inventory):
+            yield from (f"           {line}" for line in escape.wrap(told, width - 11, 2))
     if not part.turns:
         yield "Changes of its ways: none recorded"
         return

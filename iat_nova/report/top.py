@@ -220,9 +220,10 @@ def _port_lines(domain: DomainView, screen: Screen) -> list[str]:
     """Return the ports with ways of their own, a line per mask, and the counted ports."""
     groups = domain.layout.ports if domain.layout is not None else ()
     lines = []
-    for group in groups:
+    for number, group in enumerate(groups):
         mask = domain.mask_of(group.ports[0]) or group.mask
-        text = f"{words.ddio_place(mask)}: {waymap.ports(group, domain.inventory)}"
+        sign = waymap.port_sign(number)
+        text = f"{sign}: {words.ddio_place(mask)}, {waymap.ports(group, domain.inventory)}"
         lines.append(f" {escape.cut(text, screen.width - 2)}")
     latest = domain.latest
     counted = waymap.counted_ports(latest.iteration.sample, domain.inventory) if latest else []

@@ -5,7 +5,9 @@
 
 Way 0 is on the left. Each box is one set of tenants: all of them may fill its ways. ``.`` is an
 idle way, ``x`` a reserved way. ``~`` is a way into which DDIO writes (beside a name: shared with
-DDIO). Ways guaranteed to no tenant and lent to the host's class are a separate box: ``host lent``.
+DDIO). ``1`` is a way into which the first set of ports with a class of its own writes, ``2`` of the
+second (I/O RDT): `sets` and `legend` name the ports. Ways guaranteed to no tenant and lent to the
+host's class are a separate box: ``host lent``.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _SWATCHES = (153, 223, 157, 225, 229, 152, 216, 189, 194, 181)  # of the 256 ter
 _DDIO_SWATCH = 209
 _SHARED_SWATCH, _SHARED_CRITICAL_SWATCH = 252, 110  # shared ways have a colour of their own
 _RESET = "\x1b[0m"
-_MARK = re.compile(r"~+(ddio)?")
+_MARK = re.compile(r"~+(ddio)?|[1-9+]+")
+_PORT_SIGNS = "123456789"
 
 
 class RunKind(enum.Enum):
@@ -89,10 +92,10 @@ def text(
     ways = inventory.domain.ways
     margins = len(f"0  {ways - 1}") + 1
     cell = max(LEAST_CELL, min(MOST_CELL, (width - margins) // ways))
-    boxes = []
+    boxes, marks = [], _marks(layout, ways)
     for segment in segments(layout, inventory):
-        box = _box(segment, label(segment, inventory), cell)
-        boxes.append(_painted(box, segment, inventory) if colour else box)
+        name, rest = _box(segment, label(segment, inventory), cell, marks)
+        boxes.append(_painted(name, rest, segment, inventory) if colour else f"[{name}{rest}]")
     return f"0 {''.join(boxes)} {ways - 1}"
 
 
@@ -110,7 +113,10 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
         same.setdefault(group.mask, []).extend(escape.plain(names.get(t, t)) for t in group.tenants)
     rows = [(mask, "#", ", ".join(whose)) for mask, whose in sorted(same.items())]
     rows += [(layout.ddio, "~", "DDIO")] if layout.ddio else []
-    rows += [(one.mask, "~", ports(one, inventory)) for one in layout.ports]
+    rows += [
+        (one.mask, port_sign(number), ports(one, inventory))
+        for number, one in enumerate(layout.ports)
+    ]
     wide = max(len(str(mask)) for mask, _, _ in rows)
     lines = []
     for mask, sign, whose in rows:
@@ -119,6 +125,18 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
         first, *more = escape.wrap(whose, width - len(before), SET_LINES)
         lines += [before + first, *(" " * len(before) + line for line in more)]
     return lines
+
+
+def port_sign(number: int) -> str:
+    """Return the sign of the ways of a set of ports, by its place in the layout: ``1``, ``2``."""
+    return _PORT_SIGNS[number] if number < len(_PORT_SIGNS) else "+"
+
+
+def legend(layout: Layout, inventory: DomainInventory) -> list[str]:
+    """Return the meaning of each sign of ports: ``1: port 0000:3b:00.0 (fw1)``."""
+    return [
+        f"{port_sign(number)}: {ports(one, inventory)}" for number, one in enumerate(layout.ports)
+    ]
 
 
 def overlap(layout: Layout) -> bool:
@@ -171,19 +189,26 @@ def _kind(bit: int, owners: tuple[str, ...], layout: Layout, inventory: DomainIn
     return RunKind.DDIO if layout.inbound & bit else RunKind.IDLE
 
 
-def _box(segment: Segment, name: str, cell: int) -> str:
-    """Draw one segment with `cell` columns per way, brackets included.
+def _marks(layout: Layout, ways: int) -> str:
+    """Return a sign for each way: DDIO's, that of a set of ports, or a space."""
+    marks = [" "] * ways
+    written = [(one.mask, port_sign(number)) for number, one in enumerate(layout.ports)]
+    written.append((layout.ddio or WayMask(0), "~"))
+    for mask, sign in written:
+        marks = [sign if mask & (1 << way) else one for way, one in enumerate(marks)]
+    return "".join(marks)
+
+
+def _box(segment: Segment, name: str, cell: int, marks: str) -> tuple[str, str]:
+    """Return the name and the rest of one segment with `cell` columns per way, less the brackets.
 
     If the segment has ways that DDIO does not share, the name stays within these ways. Each way is
     then visibly shared or not.
     """
     filling = {RunKind.RESERVED: "x", RunKind.IDLE: "."}.get(segment.kind, " ")
-    columns = [
-        "~" if segment.ddio & (1 << (segment.lowest + column // cell)) else filling
-        for column in range(segment.count * cell)
-    ]
-    inner = "".join(columns[1:-1])
-    private = inner.find("~") if segment.ddio else len(inner)
+    ways = range(segment.lowest, segment.lowest + segment.count)
+    inner = "".join((marks[way].strip() or filling) * cell for way in ways)[1:-1]
+    private = len(inner) - len(inner.lstrip(filling))
     if private:
         name = escape.cut(name, private)
     else:  # all ways are shared: leave a mark, which begins inside a way
@@ -193,7 +218,7 @@ def _box(segment: Segment, name: str, cell: int) -> str:
     rest = inner[escape.width(name) :]
     if rest.endswith("~~~~~"):
         rest = rest[: -len(DDIO)] + DDIO
-    return f"[{name}{rest}]"
+    return name, rest
 
 
 def _ground(segment: Segment, inventory: DomainInventory) -> int:
@@ -205,12 +230,13 @@ def _ground(segment: Segment, inventory: DomainInventory) -> int:
     return swatch(order.index(owner) if owner in order else 0)
 
 
-def _painted(box: str, segment: Segment, inventory: DomainInventory) -> str:
-    """Colour a box: its tenant's colour, DDIO's marks in red."""
+def _painted(name: str, rest: str, segment: Segment, inventory: DomainInventory) -> str:
+    """Colour a box: its tenant's colour, the marks of DDIO and ports in red."""
+    box = f"[{name}{rest}]"
     if segment.kind in (RunKind.IDLE, RunKind.RESERVED):
         return f"\x1b[2m{box}{_RESET}"
     if segment.kind is RunKind.DDIO:
         return f"\x1b[48;5;{_DDIO_SWATCH};38;5;16m{box}{_RESET}"
     ground = f"\x1b[48;5;{_ground(segment, inventory)};38;5;16m"
-    marked = _MARK.sub("\x1b[38;5;160m\\g<0>\x1b[38;5;16m", box)
-    return f"{ground}{marked}{_RESET}"
+    marked = _MARK.sub("\x1b[38;5;160m\\g<0>\x1b[38;5;16m", rest)
+    return f"{ground}[{name}{marked}]{_RESET}"

@@ -252,7 +252,7 @@ class TestTenants(CliCase):
             "port 0000:3b:00.0 has 2 ways 0xc0, 3.0 MiB in the LLC, 2.3 GiB/s to and from memory",
             told,
         )
-        self.assertNotIn("port 0000", self.run_it("explain", "pc1")[1])
+        self.assertNotIn("00.0 has 2 ways", self.run_it("explain", "pc1")[1])
         rows = json.loads(self.run_it("explain", "be1", "-f", "json")[1])["domains"][0]["port_rows"]
         self.assertEqual([("0000:3b:00.0", 2)], [(row["port"], row["ways"]) for row in rows])
         self.assertRegex(
@@ -260,11 +260,46 @@ class TestTenants(CliCase):
             r"\n  port 0000:3b:00.0 \(vswitch, be1\) 3.0 MiB in the LLC, 2.3 GiB/s .*\n    memory",
         )
 
+    def test_a_port_is_explained(self):
+        """By its address: who is behind it, its class and ways, since when, and why."""
+        self.with_ports()
+        status, out, err = self.run_it("explain", "3B:00.0")
+        self.assertEqual((0, ""), (status, err))
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        told = " ".join(out.split())
+        for text in (
+            "Port 0000:3b:00.0 Behind it vswitch (stack: the virtual switch) be1 (BE: best effort)",
+            "Class one of its own Domain 0 port 0000:3b:00.0 has 2 ways 0xc0, 3.0 MiB in the LLC",
+            "1: port 0000:3b:00.0 (vswitch, be1)",
+        ):
+            self.assertIn(text, told)
+        data = json.loads(self.run_it("explain", "0000:3b:00.0", "-f", "json")[1])
+        self.assertEqual(
+            ("0000:3b:00.0", 2, True, True, ["vswitch", "be1"]),
+            (
+                *(data[key] for key in ("port", "ways", "own_class", "here")),
+                [one["name"] for one in data["behind"]],
+            ),
+        )
+        told = " ".join(self.run_it("explain", "0000:5e:00.0")[1].split())
+        for text in (
+            "Behind it no tenant: the host's kernel has it",
+            "Class that of all devices, with DDIO's ways",
+            "the strategy iat gives no port ways of its own",
+            "no recorded decision moved it",
+        ):
+            self.assertIn(text, told)
+        status, _, err = self.run_it("explain", "0000:01:00.0")
+        self.assertEqual(1, status)
+        self.assertIn("there are 0000:3b:00.0, 0000:5e:00.0", err)
+        self.assertEqual(2, self.run_it("explain", "0000:3b:00.0", "--exact")[0])
+
     def test_no_ports(self):
         """Without I/O RDT nothing is added, and there is nothing to list."""
         self.tell()
         self.assertNotIn("memory traffic", self.run_it("tenants")[1])
         self.assertEqual([], json.loads(self.run_it("tenants", "--ports", "-f", "json")[1]))
+        self.assertIn("only with I/O RDT", self.run_it("explain", "0000:3b:00.0")[2])
 
     def test_stale(self):
         """Of an agent that has gone the list is shown with a warning and status 3."""

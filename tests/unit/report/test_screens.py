@@ -358,7 +358,7 @@ class TestStatus(StoryCase):
         for height in (24, 40):
             frame = top.frame(view, domain, top.Trace(0), Screen(120, height))
             self.assertLessEqual(len(frame), height)
-            self.assertIn(f" 3 ways 0xe0: {line}", frame)
+            self.assertIn(f" 1: 3 ways 0xe0, {line}", frame)
         self.assertEqual([port.id], tenant_row(domain, inventory.tenants[0])["ports"])
         self.assertTrue(tenant_row(domain, inventory.tenants[2])["overlaps_ddio"])
 

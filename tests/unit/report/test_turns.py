@@ -4,8 +4,10 @@
 import dataclasses
 
 from iat_nova.model import Action, DevicePort, PortGroup, Step, WayMask, message
+from iat_nova.report import port_account
 from iat_nova.report.subjects import find
 from iat_nova.report.turns import Turns, concerns
+from iat_nova.report.view import gather
 from iat_nova.store.reader import HistoryReader
 from tests.unit import stories
 from tests.unit.report.test_moments import MomentCase
@@ -80,3 +82,44 @@ class TurnsTest(MomentCase):
             ],
             found,
         )
+
+    def test_since_when_a_port_has_its_ways(self) -> None:
+        """The last decision that moved it; its decisions are listed without moves of others."""
+        first = stories.inventory()
+        disk, other = (DevicePort(one, (one,)) for one in ("0000:5e:00.0", "0000:5f:00.0"))
+        inventory = dataclasses.replace(
+            first, domain=dataclasses.replace(first.domain, device_ports=(disk, other))
+        )
+        row = self.history.inventory(self.clock.wall_s, stories.facts(), {0: inventory})
+        both = message("ports-aside", ports=(disk.id, other.id))
+        cause = message("speeds", gain=0.2)
+        plain = stories.layout(2)
+        own = dataclasses.replace(plain, ports=(PortGroup((disk.id, other.id), WayMask(0x100)),))
+        for number, (step, before, moved) in enumerate(
+            (
+                (Step(Action.TRY, "ddio", both), plain, (disk.id, other.id)),
+                (Step(Action.KEEP, "ddio", message("kept", move=both, cause=cause)), own, ()),
+            ),
+            1,
+        ):
+            made = stories.burst(number, self.clock.wall_s + number, inventory_id=row)
+            decision = dataclasses.replace(made.decision, layout=own, steps=(step,), moved=moved)
+            self.history.record(
+                dataclasses.replace(made, decision=decision, layout_before=before, effective=None)
+            )
+        self.assertTrue(self.history.flush(60.0))
+        with HistoryReader(self.path) as reader:
+            picture = reader.latest_inventory()
+            assert picture is not None
+            found = port_account.find(picture, "5E:00.0")
+            assert found is not None
+            seen = gather(reader)
+            told = port_account.give(reader, seen, found, picture.wall_s)
+        assert told.since is not None
+        assert told.kept is not None
+        self.assertEqual((1, 2), (told.since.iteration, told.kept.iteration))
+        self.assertEqual(["keep", "move", "try"], sorted(one.kind for one in told.turns))
+        self.assertEqual([2, 1, 1], [one.iteration for one in told.turns])
+        page = " ".join(port_account.page(told).split())
+        self.assertIn("Class one of its own, with port 0000:5f:00.0", page)
+        self.assertIn("decision #2: kept: one way of their own for ports 0000:5e:00.0", page)

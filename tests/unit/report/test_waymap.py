@@ -3,6 +3,7 @@
 
 import dataclasses
 import itertools
+import re
 import unicodedata
 import unittest
 
@@ -92,7 +93,7 @@ class TestWayMap(unittest.TestCase):
             self.assertIn(drawn, shown)
 
     def test_ports(self):
-        """Ways of a port are marked as DDIO's are, and a line tells whose they are."""
+        """Each set of ports has a sign of its own, and a line tells whose it is."""
         inventory = stories.inventory()
         nic, disk = (DevicePort(one, (one,)) for one in ("0000:3b:00.0", "0000:3c:00.0"))
         first, second, *others = inventory.tenants
@@ -126,11 +127,39 @@ class TestWayMap(unittest.TestCase):
             [
                 f"####.......  4 0xf   {first.name}",
                 ".........~~  2 0x600 DDIO",
-                f"..~~.......  2 0xc   port 0000:3b:00.0 ({first.name}, {second.name})",
-                ".......~...  1 0x80  port 0000:3c:00.0 (no tenant)",
+                f"..11.......  2 0xc   port 0000:3b:00.0 ({first.name}, {second.name})",
+                ".......2...  1 0x80  port 0000:3c:00.0 (no tenant)",
             ],
             lines,
         )
+        drawn = waymap.text(layout, inventory, width=60)
+        self.assertEqual("0 [vswitch1111111][..........][22][..][~~ddio] 10", drawn)
+        self.assertEqual(
+            [
+                f"1: port 0000:3b:00.0 ({first.name}, {second.name})",
+                "2: port 0000:3c:00.0 (no tenant)",
+            ],
+            waymap.legend(layout, inventory),
+        )
+        many = tuple(PortGroup((str(number),), WayMask(1)) for number in range(12))
+        signs = [
+            one[0] for one in waymap.legend(dataclasses.replace(layout, ports=many), inventory)
+        ]
+        self.assertEqual("123456789+++", "".join(signs))
+
+    def test_digits_of_names_are_no_marks(self):
+        """Only the marks of DDIO and ports are red."""
+        inventory = stories.inventory()
+        first = inventory.tenants[1]
+        layout = Layout(
+            WayMask(0x600),
+            (Group((first.id,), WayMask(0x7FF)),),
+            ports=(PortGroup(("0000:3c:00.0",), WayMask(0x100)),),
+        )
+        drawn = waymap.text(layout, inventory, width=60, colour=True)
+        red, rest = "\x1b[38;5;160m", "\x1b[38;5;16m"
+        self.assertIn(f"{red}~~~ddio{rest}]", drawn)
+        self.assertRegex(drawn, r"\[pc1 +" + re.escape(red) + "1+" + re.escape(rest))
 
     def test_chart_of_ports(self):
         """The report's chart names the ways of one port, and of several with the same ways."""

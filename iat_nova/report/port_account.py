@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Explain one port of devices: who is behind it, its class of service, ways, and their changes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from iat_nova.model import Action, DevicePort, DomainInventory, PortGroup, Priority, Tenant
+from iat_nova.report import account, escape, port_table, times, view, waymap
+from iat_nova.report.turns import MOVE, Turn, Turns
+from iat_nova.report.view import DomainView, HostView
+from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import Inventory
+from iat_nova.strategies.registry import DEFAULT
+
+_INDENT = 11
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class PortAccount:
+    """The explanation of a port.
+
+    `here`: the port is in the latest inventory. `turns`: decisions about the port, newest first.
+    `since`: the last move of the port, `kept`: the last one that was kept; None if not recorded.
+    """
+
+    port: DevicePort
+    seen: DomainView
+    view: HostView
+    here: bool
+    seen_s: float
+    turns: tuple[Turn, ...]
+    since: Turn | None
+    kept: Turn | None
+
+    @property
+    def owners(self) -> tuple[Tenant, ...]:
+        """The tenants with devices behind the port, the virtual switch included."""
+        return self.seen.inventory.behind(self.port.id)
+
+    @property
+    def group(self) -> PortGroup | None:
+        """The ports that share the port's own class of service; None in the class of all."""
+        layout = self.seen.layout
+        groups = layout.ports if layout is not None else ()
+        return next((one for one in groups if self.port.id in one.ports), None)
+
+
+def find(picture: Inventory, address: str) -> tuple[DomainInventory, DevicePort] | None:
+    """Return the port with a device of this PCI address, and its cache domain, or None."""
+    address = address.lower()
+    full = address if address.count(":") > 1 else f"0000:{address}"
+    for _, inventory in sorted(picture.domains.items()):
+        for port in inventory.domain.device_ports:
+            if full in (port.id, *port.devices):
+                return inventory, port
+    return None
+
+
+def give(
+    reader: HistoryReader,
+    seen: HostView,
+    found: tuple[DomainInventory, DevicePort],
+    seen_s: float,
+) -> PortAccount:
+    """Return the explanation of a port, from the history; `seen_s`: when it was last seen."""
+    inventory, port = found
+    number = inventory.domain.id
+    now = next((one for one in seen.domains if one.inventory.domain.id == number), None)
+    here = now is not None and port in now.inventory.domain.device_ports
+    turns, since = _turns(reader, port.id, number)
+    kept = next((one for one in turns if one.kind == Action.KEEP), None)
+    domain = now if now is not None and here else DomainView(inventory, None, None)
+    return PortAccount(port, domain, seen, here, seen_s, turns, since, kept)
+
+
+def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[tuple[Turn, ...], Turn | None]:
+    """Return the newest decisions about a port, and the last one that moved it."""
+    turns, found = Turns(reader), []
+    since = None
+    for recorded in reader.decisions(account.SCANNED, domain):
+        done = [one for one in turns.of(recorded) if _concerns(port, one)]
+        if since is None and port in recorded.iteration.decision.moved:
+            since = next((one for one in done if one.subject == port), None)
+        found += done
+        if len(found) >= account.SHOWN and since is not None:
+            break
+    return tuple(found[: account.SHOWN]), since
+
+
+def _concerns(port: str, turn: Turn) -> bool:
+    """Tell whether an action is about a port: its subject, or several ports together."""
+    named = turn.kind != MOVE and port in turn.reason
+    return turn.acts and (turn.subject == port or named)
+
+
+def why(one: PortAccount) -> list[str]:
+    """Return why the port has the ways that it has, the plainest first."""
+    found = list(_why(one))
+    if one.since is not None:
+        found.append(
+            f"since {times.moment(one.since.wall_s)}, by decision #{one.since.iteration} "
+            f"({one.since.kind}): {one.since.reason}"
+        )
+    elif one.here:
+        found.append("no recorded decision moved it")
+    if one.kept is not None and one.since is not None and one.kept.row != one.since.row:
+        when = times.moment(one.kept.wall_s)
+        found.append(f"{when}, decision #{one.kept.iteration}: kept: {one.kept.reason}")
+    return found
+
+
+def _why(one: PortAccount) -> Iterator[str]:
+    if not one.here:
+        yield "it is not on this host now"
+        return
+    said = one.view.now
+    strategy = said.status.strategy if said is not None else None
+    if one.group is not None:
+        return
+    if strategy is not None and strategy != DEFAULT:
+        yield f"the strategy {strategy} gives no port ways of its own"
+    elif not one.owners:
+        yield "no tenant has a device on it: the host's own, which stays in DDIO's ways"
+    elif critical := [_name(one, its) for its in one.owners if _reads(its)]:
+        names = ", ".join(critical)
+        yield f"packets for {names} come through it: such a port stays in DDIO's ways"
+    else:
+        yield "it gets a way of its own if a trial shows that critical tenants gain by it"
+
+
+def _reads(tenant: Tenant) -> bool:
+    return tenant.io and tenant.priority is not Priority.BE
+
+
+def _name(one: PortAccount, tenant: Tenant) -> str:
+    return one.seen.inventory.names[tenant.id]
+
+
+def _behind(one: PortAccount) -> list[str]:
+    return [
+        f"{_name(one, its)} ({its.priority}: {view.PRIORITIES[its.priority]}"
+        f"{', with I/O' if its.io and its.priority is not Priority.STACK else ''})"
+        for its in one.owners
+    ] or ["no tenant: the host's kernel has it"]
+
+
+def _class(one: PortAccount) -> str:
+    group = one.group
+    if group is None:
+        return "that of all devices, with DDIO's ways"
+    others = [port for port in group.ports if port != one.port.id]
+    return "one of its own" if not others else f"one of its own, with {_ports(others)}"
+
+
+def _ports(ports: Sequence[str]) -> str:
+    return f"port{'s' if len(ports) > 1 else ''} {', '.join(ports)}"
+
+
+def page(one: PortAccount, *, width: int = 80, colour: bool = False) -> str:
+    """Return the explanation in lines for a terminal."""
+    lines = list(_field("Port", one.port.id, width))
+    others = [device for device in one.port.devices if device != one.port.id]
+    if others:
+        lines += _field("", f"with {', '.join(others)}", width)
+    if not one.here:
+        lines += _field("", f"not here now; last seen {times.moment(one.seen_s)}", width)
+    for number, text in enumerate(_behind(one)):
+        lines += _field("" if number else "Behind it", text, width)
+    lines += _field("Class", _class(one), width)
+    lines += _field(f"Domain {one.seen.inventory.domain.id}", _sentence(one), width)
+    if one.seen.layout is not None:
+        room = width - _INDENT
+        inventory = one.seen.inventory
+        drawn = waymap.text(one.seen.layout, inventory, width=room, colour=colour)
+        lines.append(f"{'':{_INDENT}}{drawn}")
+        for text in waymap.legend(one.seen.layout, inventory):
+            lines += _field("", text, width)
+    lines += ["", "Why"]
+    for text in why(one):
+        first, *more = escape.wrap(escape.plain(text), width - 4, 8)
+        lines += [f"  - {first}", *(f"    {line}" for line in more)]
+    if one.turns:
+        lines += ["", "Decisions about it"]
+    for turn in one.turns:
+        ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
+        told = f"#{turn.iteration} {turn.kind}{ways}: {turn.reason}"
+        first, *more = escape.wrap(escape.plain(told), width - 23, 4)
+        lines.append(f"  {times.moment(turn.wall_s)}  {first}")
+        lines += [f"{'':23}{line}" for line in more]
+    return "\n".join(lines)
+
+
+def _sentence(one: PortAccount) -> str:
+    row = next(row for row in one.seen.ports() if row["port"] == one.port.id)
+    return port_table.sentence(one.seen, row)
+
+
+def _field(title: str, text: str, width: int) -> Iterator[str]:
+    first, *more = escape.wrap(escape.plain(text), width - _INDENT, 4)
+    yield f"{title:<{_INDENT}}{first}".rstrip()
+    yield from (f"{'':{_INDENT}}{line}" for line in more)
+
+
+def record(one: PortAccount) -> dict[str, Any]:
+    """Return the explanation as plain values."""
+    (row,) = (row for row in port_table.rows((one.seen,)) if row["port"] == one.port.id)
+    return {
+        **row,
+        "behind": [
+            {"id": its.id, "name": _name(one, its), "priority": its.priority, "io": its.io}
+            for its in one.owners
+        ],
+        "own_class": one.group is not None,
+        "ports_of_class": list(one.group.ports) if one.group is not None else [],
+        "here": one.here,
+        "seen_s": one.seen_s,
+        "why": why(one),
+        "since": account.turn_record(one.since) if one.since is not None else None,
+        "kept": account.turn_record(one.kept) if one.kept is not None else None,
+        "turns": [account.turn_record(turn) for turn in one.turns],
+    }
