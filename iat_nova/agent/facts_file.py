@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import yaml
@@ -13,8 +14,8 @@ import yaml
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.common.readers import FACTS
 from iat_nova.common.untrusted import whole
-from iat_nova.model import WAYS_LIMIT, CacheDomain, Facts, Message, message
-from iat_nova.model.message import as_message
+from iat_nova.model import WAYS_LIMIT, CacheDomain, Facts, message
+from iat_nova.model.message import MessageError, as_message
 from iat_nova.policy import PolicyError, document
 from iat_nova.policy.rendered import Rendered
 from iat_nova.store import records
@@ -29,18 +30,15 @@ _CPUS = frozenset(
 _MESSAGE = {"code", "values"}  # the keys of a message: its values have other forms
 
 
-class FactsError(RecordError):
+class FactsError(MessageError, RecordError):
     """A file has no valid facts; `message` has the reason."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 def dump(facts: Facts) -> str:
     """Return the facts as YAML, with CPUs as ranges."""
     plain = json.loads(json.dumps(records.unstructure(facts)))  # values of enumerations as text
-    written: str = yaml.safe_dump(_short(plain), sort_keys=False, allow_unicode=True)
+    short = _with_cpus(plain, format_cpus)
+    written: str = yaml.safe_dump(short, sort_keys=False, allow_unicode=True)
     return ABOUT + written
 
 
@@ -57,7 +55,9 @@ def load(path: str | pathlib.Path) -> Facts:
     if not isinstance(plain, dict) or "host" not in plain:
         raise FactsError(message("facts-of-no-host", path=str(path)))
     try:
-        facts = records.structure({"guests": [], "switch": None, **_long(plain)}, Facts)
+        facts = records.structure(
+            {"guests": [], "switch": None, **_with_cpus(plain, _numbers)}, Facts
+        )
         for domain in facts.host.domains:
             _check(domain)
     except (RecordError, ValueError) as error:
@@ -77,25 +77,16 @@ def _check(domain: CacheDomain) -> None:
         whole(plain, "way_bytes", 1, _MOST_BYTES)
 
 
-def _short(part: Any) -> Any:
-    """Return the facts with CPUs as ranges."""
+def _with_cpus(part: Any, form: Callable[[Any], Any]) -> Any:
+    """Return the facts with CPUs in another form: ranges, or their numbers."""
     if isinstance(part, list):
-        return [_short(one) for one in part]
+        return [_with_cpus(one, form) for one in part]
     if not isinstance(part, dict) or part.keys() == _MESSAGE:
         return part
     return {
-        key: format_cpus(value) if key in _CPUS else _short(value) for key, value in part.items()
+        key: form(value) if key in _CPUS else _with_cpus(value, form) for key, value in part.items()
     }
 
 
-def _long(part: Any) -> Any:
-    if isinstance(part, list):
-        return [_long(one) for one in part]
-    if not isinstance(part, dict) or part.keys() == _MESSAGE:
-        return part
-    return {
-        key: sorted(parse_cpus(str(value)))
-        if key in _CPUS and isinstance(value, str | int)
-        else _long(value)
-        for key, value in part.items()
-    }
+def _numbers(value: Any) -> Any:
+    return sorted(parse_cpus(str(value))) if isinstance(value, str | int) else value

@@ -37,7 +37,7 @@ from iat_nova.model import (
     Parameters,
     Sample,
 )
-from iat_nova.model.message import Message, as_message, message, verbatim
+from iat_nova.model.message import Message, MessageError, as_message, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
 from iat_nova.strategies.api import decide, outlook
@@ -48,12 +48,8 @@ FIRST_SAMPLE_S = 0.1  # the first layout waits no longer than this for its rates
 LEAST_SAMPLE_S = 0.05  # rates over a shorter time are noise, even if events wake the loop
 
 
-class ThreadDied(Exception):
+class ThreadDied(MessageError):
     """An unexpected error ended a thread that the loop needs; the host is restored."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 class Agent:

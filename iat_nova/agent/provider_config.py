@@ -20,7 +20,7 @@ from iat_nova.common.owned_folder import write_named
 from iat_nova.common.readers import PROVIDER
 from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
 from iat_nova.model import Message, message, verbatim
-from iat_nova.model.message import as_message
+from iat_nova.model.message import MessageError, as_message
 from iat_nova.policy.guarantee import RESOURCE_CLASS
 
 TRAIT = "CUSTOM_IAT"
@@ -33,12 +33,8 @@ _MOST_COUNT = (1 << 31) - 1  # Placement's columns are integers of 32 bits
 _UUID = re.compile("[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 
 
-class ProviderConfigError(Exception):
+class ProviderConfigError(MessageError):
     """The file cannot be written or read; `message` has the reason and the remedy."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from typing import Any
 
 from iat_nova.hardware.kernel.capabilities import NUMBERS, become, held
 from iat_nova.model import Message, message
+from iat_nova.model.message import MessageError
 
 UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
 """The shipped unit, and DevStack's unit, which runs as root."""
@@ -60,15 +61,11 @@ class Service:
 SHIPPED = Service("iat-nova", frozenset({"CAP_DAC_OVERRIDE", "CAP_PERFMON", "CAP_SYS_RAWIO"}))
 
 
-class NotPossible(Exception):
+class NotPossible(MessageError):
     """This process cannot become the agent's user with the agent's capabilities.
 
     `message` has the reason.
     """
-
-    def __init__(self, why: Message, remedy: Message | None = None) -> None:
-        super().__init__(str(why))
-        self.message, self.remedy = why, remedy
 
 
 def service(run: Callable[..., Any] = subprocess.run) -> Service:

@@ -24,7 +24,7 @@ from iat_nova.common import config_files
 from iat_nova.common.readers import CONFIGURATION
 from iat_nova.common.untrusted import shortened
 from iat_nova.conf.options import COMPUTE_OPTS, IAT_OPTS, OS_VIF_OVS_OPTS, STATE_DIR
-from iat_nova.model import Message, message, verbatim
+from iat_nova.model.message import MessageError, message, verbatim
 
 __all__ = [
     "COMPUTE_OPTS",
@@ -49,12 +49,8 @@ a file of the agent's user (fs.protected_regular).
 STATE_DIR_VARIABLE = "IAT_NOVA_STATE_DIR"
 
 
-class ConfigError(Exception):
+class ConfigError(MessageError):
     """The configuration cannot be used; `message` names the file or the option."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
 from iat_nova.model import Attachment, AttachmentKind, Message, message
+from iat_nova.model.message import MessageError
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -23,12 +24,8 @@ class XmlDevice:
     target: str | None = None
 
 
-class _Unintelligible(Exception):
+class _Unintelligible(MessageError):
     """The element does not name its device; `message` gives the missing part."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 def parse(domain: ElementTree.Element) -> tuple[tuple[XmlDevice, ...], tuple[Message, ...]]:

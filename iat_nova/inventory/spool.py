@@ -17,16 +17,11 @@ from typing import Protocol
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import SPOOL
 from iat_nova.common.untrusted import Unreadable
-from iat_nova.model import Message, message
-from iat_nova.model.message import as_message
+from iat_nova.model.message import MessageError, as_message, message
 
 
-class SpoolError(Exception):
+class SpoolError(MessageError):
     """A spooled file cannot be understood; `message` has its path and the error."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 class ExtraSpecsReader(Protocol):

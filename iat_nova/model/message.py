@@ -40,6 +40,14 @@ class Message:
         )
 
 
+class MessageError(Exception):
+    """An error that is a statement: `message`, with `remedy` where there is one."""
+
+    def __init__(self, said: Message, remedy: Message | None = None) -> None:
+        super().__init__(said)
+        self.message, self.remedy = said, remedy
+
+
 def message(code: str, **values: Value) -> Message:
     """Return a message. A relative change from zero is infinite and becomes None."""
     return Message(code, {name: _finite(value) for name, value in values.items()})

@@ -13,6 +13,7 @@ import re
 from collections.abc import Mapping
 
 from iat_nova.model import Message, message
+from iat_nova.model.message import MessageError
 
 
 class Kind(enum.StrEnum):
@@ -54,12 +55,8 @@ _QUANTITY = re.compile(
 )
 
 
-class UnitError(ValueError):
+class UnitError(MessageError, ValueError):
     """A text is not a quantity of the wanted kind; `message` names the allowed forms."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 def parse(kind: Kind, value: object) -> float:

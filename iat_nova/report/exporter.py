@@ -15,7 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from iat_nova.model import Message, message
+from iat_nova.model.message import MessageError, message
 from iat_nova.report.metrics import METRICS
 from iat_nova.store.observed import Closed, Observer
 
@@ -24,12 +24,8 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric as Family
 
 
-class MetricsError(Exception):
+class MetricsError(MessageError):
     """The metrics cannot be served; `message` names the extra or the address."""
-
-    def __init__(self, said: Message) -> None:
-        super().__init__(said)
-        self.message = said
 
 
 class Collector:

@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CacheAllocator, ClassMask, Counters, DdioWays, PortWays
 from iat_nova.model import CacheDomain, Message, WayMask, message
+from iat_nova.model.message import MessageError
 
 CLASS = "qualify"
 """The name of the class of service in which tests run."""
@@ -27,15 +28,11 @@ class Verdict(enum.StrEnum):
     UNAVAILABLE = "unavailable"  # could not be measured here
 
 
-class Unavailable(Exception):
+class Unavailable(MessageError):
     """A test cannot run here: a tool, an interface or a right is missing.
 
     `remedy`: how to make the test possible, or None.
     """
-
-    def __init__(self, why: Message, remedy: Message | None = None) -> None:
-        super().__init__(str(why))
-        self.message, self.remedy = why, remedy
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -12,17 +12,14 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters.cha import ChaPerf, Pmu, cha_pmus
 from iat_nova.hardware.counters.events import ChaEvents
 from iat_nova.hardware.host.probe import Host
-from iat_nova.model import CacheDomain, Message, message
+from iat_nova.model import CacheDomain, message
+from iat_nova.model.message import MessageError
 
 IDLE = 0.05  # an idle CPU is busy for less of the time
 
 
-class NoCpus(Exception):
+class NoCpus(MessageError):
     """There are no CPUs for the tests; `message` says what to do."""
-
-    def __init__(self, why: Message) -> None:
-        super().__init__(str(why))
-        self.message = why
 
 
 def busy_times(proc: Path) -> Mapping[int, tuple[int, int]]:
