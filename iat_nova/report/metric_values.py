@@ -8,31 +8,70 @@ value has no sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TypeVar
 
 from iat_nova.model import (
     DDIO,
     Action,
-    CacheDomain,
-    PmdThread,
     Priority,
-    Rates,
     Tenant,
-    VirtualSwitch,
     WayMask,
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape, sentences
-from iat_nova.store.observed import Closed, Observed, Totals
-from iat_nova.store.records import Iteration, Placement, Status
+from iat_nova.store.observed import Closed, Observed
+from iat_nova.store.records import Iteration, Status
 
 TENANTS_MAX = 128
 NAME_MAX = 64  # columns of a tenant's name
 REASONS_MAX = 8
 REASON_MAX = 200  # columns of a reason
 
-Sample = tuple[tuple[str, ...], float]  # the labels' values, the value
+Labels = tuple[str, ...]  # their values
+Sample = tuple[Labels, float]
+Item = TypeVar("Item")
+Value = Callable[[Item], float | None]  # None: not known
+Read = Callable[[Observed], Iterator[Sample]]
+
+
+def _of_each(
+    items: Callable[[Observed], Iterable[tuple[Labels, Item]]],
+) -> Callable[[Value[Item]], Read]:
+    """Return a function that makes the reader of a value of each item."""
+
+    def reading(value: Value[Item]) -> Read:
+        def read(seen: Observed) -> Iterator[Sample]:
+            for labels, item in items(seen):
+                found = value(item)
+                if found is not None:
+                    yield labels, found
+
+        return read
+
+    return reading
+
+
+def _one(item: Item | None) -> Iterable[tuple[Labels, Item]]:
+    return () if item is None else (((), item),)
+
+
+def _by_domain(items: Mapping[int, Item]) -> Iterator[tuple[Labels, Item]]:
+    return (((str(number),), item) for number, item in sorted(items.items()))
+
+
+status = _of_each(lambda seen: _one(seen.status))
+placement = _of_each(lambda seen: _one(seen.status.placement if seen.status else None))
+switch = _of_each(lambda seen: _one(seen.switch))
+pmd = _of_each(
+    lambda seen: (
+        ((str(one.cpu),), one) for one in (seen.switch.pmd_threads if seen.switch else ())
+    )
+)
+domain = _of_each(lambda seen: _by_domain({n: one.domain for n, one in seen.inventories.items()}))
+latest = _of_each(lambda seen: _by_domain(seen.latest))
+totals = _of_each(lambda seen: _by_domain(seen.totals))
 
 
 def agent_info(seen: Observed) -> Iterator[Sample]:
@@ -44,30 +83,6 @@ def agent_info(seen: Observed) -> Iterator[Sample]:
         names = ("", "") if shadow is None else (shadow.strategy, shadow.policy or "")
         texts = (escape.plain(text) for text in (status.strategy, *names))
         yield (status.version, *texts, "observe" if told else "enforce"), 1
-
-
-def placement(
-    value: Callable[[Placement], float | None],
-) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of the offer to Placement; no sample while not known."""
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        known = seen.status.placement if seen.status is not None else None
-        found = value(known) if known is not None else None
-        if found is not None:
-            yield (), found
-
-    return read
-
-
-def status(value: Callable[[Status], float]) -> Callable[[Observed], Iterator[Sample]]:
-    """Read one value without labels; no sample before the agent's first status."""
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        if seen.status is not None:
-            yield (), value(seen.status)
-
-    return read
 
 
 def enforcing(status: Status) -> bool:
@@ -124,44 +139,6 @@ def codes(seen: Observed) -> Iterator[Sample]:
         yield (about(code), code.value), code in active
 
 
-def domain(
-    value: Callable[[CacheDomain], float | None],
-) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of each cache domain."""
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        for number, inventory in sorted(seen.inventories.items()):
-            found = value(inventory.domain)
-            if found is not None:
-                yield (str(number),), found
-
-    return read
-
-
-def latest(
-    value: Callable[[Iteration], float | None],
-) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of each cache domain's latest iteration."""
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        for number, iteration in sorted(seen.latest.items()):
-            found = value(iteration)
-            if found is not None:
-                yield (str(number),), found
-
-    return read
-
-
-def totals(value: Callable[[Totals], float]) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a total of each cache domain."""
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        for number, totals in sorted(seen.totals.items()):
-            yield (str(number),), value(totals)
-
-    return read
-
-
 def states(seen: Observed) -> Iterator[Sample]:
     """Yield 1 for the present state of each cache domain, 0 for all other states."""
     for number, iteration in sorted(seen.latest.items()):
@@ -204,36 +181,6 @@ def closed_connections(seen: Observed) -> Iterator[Sample]:
     """Yield the number of connections closed before their answer was sent, by reason."""
     for why in Closed:
         yield (why.value,), seen.closed.get(why, 0)
-
-
-def pmd(
-    value: Callable[[PmdThread], float | None],
-) -> Callable[[Observed], Iterator[Sample]]:
-    """Return a function that yields the `value` of each PMD thread of the virtual switch, by CPU.
-
-    A thread for which `value` returns None is left out.
-    """
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        for thread in seen.switch.pmd_threads if seen.switch is not None else ():
-            found = value(thread)
-            if found is not None:
-                yield (str(thread.cpu),), found
-
-    return read
-
-
-def switch(
-    value: Callable[[VirtualSwitch], float | None],
-) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a value of the virtual switch; no sample without a switch."""
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        found = value(seen.switch) if seen.switch is not None else None
-        if found is not None:
-            yield (), found
-
-    return read
 
 
 def tenants(seen: Observed) -> Iterator[Sample]:
@@ -341,29 +288,25 @@ def held(seen: Observed) -> Iterator[Sample]:
         yield labels, tenant.ways.min if tenant.ways.held else 0
 
 
-def tenant(
-    value: Callable[[Iteration, str], float | None],
-) -> Callable[[Observed], Iterator[Sample]]:
+def _latest_of_tenants(seen: Observed) -> Iterator[tuple[Labels, tuple[Iteration, str]]]:
+    for number, tenant, labels in shown(seen):
+        if number in seen.latest:
+            yield labels, (seen.latest[number], tenant.id)
+
+
+_of_tenant = _of_each(_latest_of_tenants)
+rate = _of_each(
+    lambda seen: (
+        (labels, iteration.sample.tenants[tenant])
+        for labels, (iteration, tenant) in _latest_of_tenants(seen)
+        if tenant in iteration.sample.tenants
+    )
+)
+
+
+def tenant(value: Callable[[Iteration, str], float | None]) -> Read:
     """Read a value of each tenant in its domain's latest iteration."""
-
-    def read(seen: Observed) -> Iterator[Sample]:
-        for number, tenant, labels in shown(seen):
-            iteration = seen.latest.get(number)
-            found = None if iteration is None else value(iteration, tenant.id)
-            if found is not None:
-                yield labels, found
-
-    return read
-
-
-def rate(value: Callable[[Rates], float | None]) -> Callable[[Observed], Iterator[Sample]]:
-    """Read a rate of each tenant; no sample for unreadable counters."""
-
-    def of(iteration: Iteration, tenant: str) -> float | None:
-        rates = iteration.sample.tenants.get(tenant)
-        return None if rates is None else value(rates)
-
-    return tenant(of)
+    return _of_tenant(lambda item: value(*item))
 
 
 def mask(iteration: Iteration, tenant: str) -> WayMask | None:
