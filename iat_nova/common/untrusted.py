@@ -114,20 +114,18 @@ def parse_yaml_texts(content: bytes) -> Any:
 
 def number(plain: Mapping[str, Any], key: str, least: float, most: float) -> float:
     """Return the number of a key. Raises `Unreadable` unless it is within the bounds."""
-    value = plain.get(key)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        found = shortened(json.dumps(value))
-        raise Unreadable(f"{key}: found {found}, expected a number from {least:g} to {most:g}")
-    return float(value)
+    value: Any = plain.get(key)
+    if type(value) in (int, float) and least <= value <= most:
+        return float(value)
+    raise _unexpected(value, key, f"a number from {least:g} to {most:g}")
 
 
 def whole(plain: Mapping[str, Any], key: str, least: int, most: int) -> int:
     """Return the whole number of a key. Raises `Unreadable` unless it is within the bounds."""
     value = plain.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        found = shortened(json.dumps(value))
-        raise Unreadable(f"{key}: found {found}, expected a whole number from {least} to {most}")
-    return value
+    if type(value) is int and least <= value <= most:
+        return value
+    raise _unexpected(value, key, f"a whole number from {least} to {most}")
 
 
 def moment(plain: Mapping[str, Any], key: str) -> float:
@@ -146,10 +144,13 @@ def name(plain: Mapping[str, Any], key: str, most: int = MOST_TEXT) -> str:
     value = plain.get(key)
     if value is None:
         return ""
-    if not isinstance(value, str) or len(value) > most or not is_unicode(value):
-        found = shortened(json.dumps(value))
-        raise Unreadable(f"{key}: found {found}, expected a text of up to {most} characters")
-    return value
+    if isinstance(value, str) and len(value) <= most and is_unicode(value):
+        return value
+    raise _unexpected(value, key, f"a text of up to {most} characters")
+
+
+def _unexpected(value: object, key: str, expected: str) -> Unreadable:
+    return Unreadable(f"{key}: found {shortened(json.dumps(value))}, expected {expected}")
 
 
 def storable(text: str, most: int = MOST_TEXT) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from iat_nova.model.message import Message
 from iat_nova.model.ways import WayMask
@@ -300,6 +300,11 @@ class CacheDomain:
     bandwidth: BandwidthControl | None = None
     device_ports: tuple[DevicePort, ...] = ()
     shared_port_classes: int = 0
+
+    def ports_of(self, devices: Iterable[str | None]) -> tuple[str, ...]:
+        """Return the ids of the ports through which devices with these PCI addresses write."""
+        wanted = frozenset(devices)
+        return tuple(one.id for one in self.device_ports if not wanted.isdisjoint(one.devices))
 
     def reserving(self, more: WayMask) -> WayMask:
         """Return the reserved ways after adding `more`.

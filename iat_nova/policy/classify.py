@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from iat_nova.model import (
     UNLIMITED,
+    Attachment,
     CacheDomain,
     DeviceModel,
     DomainInventory,
@@ -30,7 +31,6 @@ from iat_nova.model.message import Value
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
-from iat_nova.policy import device_ports
 from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of, shared_devices
 from iat_nova.policy.problems import of_spec
 from iat_nova.policy.rules import Asked, ClassRule, Rules, WayBounds, model_of
@@ -241,7 +241,8 @@ def _stack(
         class_name=STACK,
         devices=tuple(p.dpdk_device or p.name for p in switch.ports if p.type == "dpdk"),
         warnings=(*switch.warnings, *owners.notes.get(STACK, ()), *problems),
-        ports=device_ports.of_switch(domain, switch),
+        # Arguments follow the address: 0000:3b:00.0,representor=[0]
+        ports=domain.ports_of((one.dpdk_device or "").split(",")[0] for one in switch.ports),
     )
 
 
@@ -274,7 +275,7 @@ def _guest(
         devices=tuple(attachment.device for attachment in guest.attachments),
         warnings=(*verdict.warnings, *notes, *elsewhere, *problems),
         emulator_cpus=emulator,
-        ports=device_ports.of_guest(domain, guest.attachments),
+        ports=_ports(domain, guest.attachments),
     )
 
 
@@ -341,7 +342,7 @@ def _pool(
         devices=tuple(one.device for one in attachments),
         members=tuple(member.guest.display_name for member in members),
         warnings=tuple(warnings),
-        ports=device_ports.of_guest(domain, attachments),
+        ports=_ports(domain, attachments),
     )
 
 
@@ -358,6 +359,15 @@ def _host(rules: Rules, domain: CacheDomain, cpus: tuple[int, ...]) -> Tenant:
         class_name=HOST,
         warnings=problems,
     )
+
+
+def _ports(domain: CacheDomain, attachments: Iterable[Attachment]) -> tuple[str, ...]:
+    """Return the ids of a domain's ports behind a guest's own devices.
+
+    A virtual function, and an interface on a physical function, write through the port of the
+    physical function. Interfaces of a virtual switch have no device: the switch's devices write.
+    """
+    return domain.ports_of(address for one in attachments for address in (one.device, one.pf))
 
 
 def _in(cpus: Iterable[int], here: frozenset[int]) -> tuple[int, ...]:
@@ -397,15 +407,11 @@ def _shortages(domain: CacheDomain, tenants: Iterable[Tenant]) -> list[Message]:
     usable = domain.ways - domain.reserved_ways.count
     served_first = sum(t.ways.min for t in tenants if t.priority is not Priority.BE)
     everyone = sum(t.ways.min for t in tenants)
-    if served_first > usable:
-        code = "guaranteed-together-critical"
-        total = served_first
-    elif everyone > usable:
-        code = "guaranteed-together"
-        total = everyone
-    else:
-        return []
-    return [message(code, domain=domain.id, ways=total, usable=usable)]
+    together = (("guaranteed-together-critical", served_first), ("guaranteed-together", everyone))
+    for code, total in together:
+        if total > usable:
+            return [message(code, domain=domain.id, ways=total, usable=usable)]
+    return []
 
 
 def _not_limited(domains: Iterable[DomainInventory]) -> list[Message]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from iat_nova.model import (
@@ -27,8 +27,12 @@ from iat_nova.policy.problems import Path, Problem, of_spec, of_specs, path_text
 from iat_nova.policy.rendered import facts
 from iat_nova.policy.rules import DEFAULT_CLASS, ClassRule, Match, Rules, WayBounds
 
-_WORDS = ("flavor", "project", "attachment", "model", "project_name", "instance", "domain")
-"""Conditions of a match whose values are words."""
+_WORDS: Mapping[str, Callable[[str], str]] = {
+    **dict.fromkeys(("flavor", "project", "project_name", "instance", "domain"), str),
+    "attachment": AttachmentKind,
+    "model": DeviceModel,
+}
+"""Conditions of a match whose values are words, and the types of the words."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -294,20 +298,15 @@ class _Compiler:
             for kind in ("extra_specs", "image_properties")
         )
         self._check_names(specs, (*path, "extra_specs"))
-        words = {
-            name: tuple(self._texts(value[name], (*path, name))) for name in _WORDS if name in value
+        words: dict[str, Any] = {
+            name: tuple(map(_WORDS[name], self._texts(value[name], (*path, name))))
+            for name in _WORDS.keys() & value.keys()
         }
         barred = value.get("not")
         return Match(
+            **words,
             extra_specs=specs,
-            flavor=words.get("flavor", ()),
-            project=words.get("project", ()),
-            attachment=tuple(AttachmentKind(word) for word in words.get("attachment", ())),
-            model=tuple(DeviceModel(word) for word in words.get("model", ())),
             image_properties=properties,
-            project_name=words.get("project_name", ()),
-            instance=words.get("instance", ()),
-            domain=words.get("domain", ()),
             none_of=None if barred is None else self._match(barred, (*path, "not")),
         )
 

@@ -325,8 +325,7 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
     spelled = "; ".join(f"{one}: {view.PRIORITIES[one]}" for one in priorities)
     lines += [f"Priority   {spelled}"] if spelled else []
     reason = escape.plain(account.reason or "the reason is not recorded")
-    first, *more = escape.wrap(reason, width - 11, 4)
-    lines += [f"Class      {first}", *(f"           {line}" for line in more)]
+    lines += escape.hanging(reason, width, 4, "Class      ")
     if account.hold is not None:
         told = words.held(account.hold, wall_s)
         lines.append(f"Held       {escape.plain(told)}")
@@ -342,8 +341,7 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
         if texts:
             lines += ["", title]
             for text in texts:
-                first, *more = escape.wrap(escape.plain(text), width - 4, 8)
-                lines += [f"  - {first}", *(f"    {line}" for line in more)]
+                lines += escape.hanging(escape.plain(text), width, 8, "  - ")
     return "\n".join(lines)
 
 
@@ -391,9 +389,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
         text = f"#{turn.iteration} {turn.kind}{whom}{ways}: {turn.reason}"
         also = "; ".join(f"{one.kind} {one.name} {one.ways}" for one in others)
         text += f" (with: {also})" if also else ""
-        first, *rest = escape.wrap(escape.plain(text), width - 23, 4)
-        yield f"  {times.moment(turn.wall_s)}  {first}"
-        yield from (f"{'':23}{line}" for line in rest)
+        when = f"  {times.moment(turn.wall_s)}  "
+        yield from escape.hanging(escape.plain(text), width, 4, when)
 
 
 def record(account: Account) -> dict[str, Any]:

@@ -125,8 +125,7 @@ def _steps_block(decision: Decision, names: Names, width: int) -> list[str]:
         return ["What was done: nothing"]
     lines = ["What was done"]
     for step in decision.steps:
-        first, *more = escape.wrap(step_words(step, names), width - 4, 12)
-        lines += [f"  {first}", *(f"    {line}" for line in more)]
+        lines += escape.hanging(step_words(step, names), width, 12, "  ", "    ")
     return lines
 
 
@@ -212,9 +211,9 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory, width: int) 
         + ("with the ways before the decision" if before else "beside the ways after the decision"),
         f"  DDIO {place}: {ddio}",
         *(
-            f"{'    ' if number else '  '}{line}"
+            line
             for text in waymap.counted_ports(sample, inventory)
-            for number, line in enumerate(escape.wrap(text, width - 4, 2))
+            for line in escape.hanging(text, width, 2, "  ", "    ")
         ),
         *(line.rstrip() for line in columns(rows, "llrrrrrrl", 1)),
     ]
@@ -239,8 +238,7 @@ def _thresholds_block(strategy: str, parameters: Parameters, width: int) -> list
     texts.append(f"every {parameters.interval_s:g} s")
     lines = [f"Thresholds of {escape.plain(strategy)}"]
     for text in texts:
-        first, *more = escape.wrap(escape.plain(text), width - 4, 4)
-        lines += [f"  {first}", *(f"    {line}" for line in more)]
+        lines += escape.hanging(escape.plain(text), width, 4, "  ", "    ")
     return lines
 
 

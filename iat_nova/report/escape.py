@@ -91,6 +91,16 @@ def wrap(text: str, columns: int, lines: int) -> list[str]:
     return [cut(line, columns) for line in found]
 
 
+def hanging(text: str, columns: int, lines: int, first: str, rest: str = "") -> list[str]:
+    """Return the text like `wrap`, with `first` before its first line and `rest` before others.
+
+    `rest` is at least as long as `first`, filled with blanks. `columns` include the longer one.
+    """
+    rest = f"{rest:<{len(first)}}"
+    head, *tail = wrap(text, columns - len(rest), lines)
+    return [first + head, *(rest + line for line in tail)]
+
+
 def fit(text: str, columns: int, *, right: bool = False, fill: str = " ") -> str:
     """Return the text in exactly that many columns, cut or filled."""
     text = cut(text, columns)

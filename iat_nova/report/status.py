@@ -66,8 +66,7 @@ def _wrapped(line: str, width: int) -> list[str]:
     """Return a line in parts that fit; a coloured way map fits already."""
     if "\x1b" in line or escape.width(line) <= width:
         return [line]
-    first, *more = escape.wrap(line[_INDENT:], width - _INDENT, _LINES)
-    return [line[:_INDENT] + first, *(" " * _INDENT + part for part in more)]
+    return escape.hanging(line[_INDENT:], width, _LINES, line[:_INDENT])
 
 
 def record(view: HostView) -> dict[str, Any]:

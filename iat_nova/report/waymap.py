@@ -122,8 +122,7 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
     for mask, sign, whose in rows:
         drawn = "".join(sign if mask & (1 << way) else "." for way in range(ways))
         before = f"{drawn} {mask.count:>2} {mask!s:<{wide}} "
-        first, *more = escape.wrap(whose, width - len(before), SET_LINES)
-        lines += [before + first, *(" " * len(before) + line for line in more)]
+        lines += escape.hanging(whose, width, SET_LINES, before)
     return lines
 
 

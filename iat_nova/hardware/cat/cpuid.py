@@ -8,8 +8,10 @@ it (arch/x86/kernel/cpu/resctrl/core.c); arch/x86/kernel/cpuid.c: the file's off
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -45,18 +47,11 @@ class IoRdtFeatures(NamedTuple):
 
 def io_rdt(cpu: int, devices: Path = Path("/dev/cpu")) -> IoRdtFeatures:
     """Return the features of I/O RDT of a CPU. Raises `HardwareError` without the driver."""
-    path = devices / str(cpu) / "cpuid"
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            highest = _leaf(fd, 0, 0)[0]
-            allocated = _leaf(fd, _ALLOCATION, _L3)[2] if _offered(fd) >> _L3 & 1 else 0
-            monitors = highest >= _MONITORING and _leaf(fd, _MONITORING, 0)[3] >> _L3 & 1
-            monitored = _leaf(fd, _MONITORING, _L3)[0] if monitors else 0
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise HardwareError(unusable(path, error), message("load-cpuid")) from error
+    with _opened(cpu, devices) as fd:
+        highest = _leaf(fd, 0, 0)[0]
+        allocated = _leaf(fd, _ALLOCATION, _L3)[2] if _offered(fd) >> _L3 & 1 else 0
+        monitors = highest >= _MONITORING and _leaf(fd, _MONITORING, 0)[3] >> _L3 & 1
+        monitored = _leaf(fd, _MONITORING, _L3)[0] if monitors else 0
     return IoRdtFeatures(
         bool(allocated & _IO_CLASSES),
         bool(monitored & _IO_OCCUPANCY),
@@ -66,22 +61,26 @@ def io_rdt(cpu: int, devices: Path = Path("/dev/cpu")) -> IoRdtFeatures:
 
 def l3_allocation(cpu: int, devices: Path = Path("/dev/cpu")) -> L3Allocation:
     """Return a CPU's limits. Raises `HardwareError` without the driver or the feature."""
-    path = devices / str(cpu) / "cpuid"
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            offered = _offered(fd)
-            eax, ebx, most = 0, 0, 0  # the highest class
-            if offered >> _L3 & 1:
-                eax, ebx, _, most = _leaf(fd, _ALLOCATION, _L3)
-            bandwidth, most_of_mba = _mba(fd, offered)
-        finally:
-            os.close(fd)
-    except OSError as error:
-        raise HardwareError(unusable(path, error), message("load-cpuid")) from error
+    with _opened(cpu, devices) as fd:
+        offered = _offered(fd)
+        eax, ebx, most = 0, 0, 0  # the highest class
+        if offered >> _L3 & 1:
+            eax, ebx, _, most = _leaf(fd, _ALLOCATION, _L3)
+        bandwidth, most_of_mba = _mba(fd, offered)
     if not most:
         raise HardwareError(message("cpuid-without-l3"))
     return L3Allocation((eax & 0x1F) + 1, min(most, most_of_mba or most) + 1, ebx, bandwidth)
+
+
+@contextlib.contextmanager
+def _opened(cpu: int, devices: Path) -> Iterator[int]:
+    """Yield a descriptor of a CPU's leaves. Raises `HardwareError` where they cannot be read."""
+    path = devices / str(cpu) / "cpuid"
+    try:
+        with path.open("rb", buffering=0) as file:
+            yield file.fileno()
+    except OSError as error:
+        raise HardwareError(unusable(path, error), message("load-cpuid")) from error
 
 
 def _offered(fd: int) -> int:

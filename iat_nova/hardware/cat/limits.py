@@ -97,12 +97,7 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
 
     The default class always exists; its CPUs are not checked.
     """
-    ours = sum(1 for item in classes if item.name != DEFAULT_CLASS)
-    if ours > domain.classes - 1:
-        raise HardwareError(
-            message("classes-too-many", domain=domain.id, wanted=ours, free=domain.classes - 1),
-            message("group-tenants"),
-        )
+    _check_count(domain, sum(1 for item in classes if item.name != DEFAULT_CLASS))
     names: set[str] = set()
     owner: dict[int, str] = {}
     for item in classes:
@@ -129,21 +124,22 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
             owner[cpu] = item.name
 
 
+def _check_count(domain: CacheDomain, wanted: int) -> None:
+    """Raise `HardwareError` if a domain has fewer classes beside the default class."""
+    free = domain.classes - 1
+    if wanted > free:
+        raise HardwareError(
+            message("classes-too-many", domain=domain.id, wanted=wanted, free=free),
+            message("group-tenants"),
+        )
+
+
 def check_ports(domain: CacheDomain, groups: Sequence[PortGroup], classes: int) -> None:
     """Raise `HardwareError` if ports cannot have these ways beside `classes` classes of tenants.
 
     The default class is not among `classes`.
     """
-    if classes + len(groups) > domain.classes - 1:
-        raise HardwareError(
-            message(
-                "classes-too-many",
-                domain=domain.id,
-                wanted=classes + len(groups),
-                free=domain.classes - 1,
-            ),
-            message("group-tenants"),
-        )
+    _check_count(domain, classes + len(groups))
     for group in groups:
         check_mask(domain, group.mask, ", ".join(group.ports))
 

@@ -22,9 +22,7 @@ from iat_nova.hardware.cat.resctrl import Inspection, Resctrl
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
-from iat_nova.hardware.kernel.shape import (
-    Shape,
-)
+from iat_nova.hardware.kernel.shape import Shape
 from iat_nova.hardware.kernel.topology import Cache, Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
 

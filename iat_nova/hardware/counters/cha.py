@@ -17,8 +17,9 @@ import functools
 import os
 import re
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError, unusable
@@ -32,6 +33,7 @@ from iat_nova.hardware.counters.perf_event import (
 )
 from iat_nova.model import message
 
+Key = TypeVar("Key")
 DEVICES = Path("/sys/bus/event_source/devices")
 
 
@@ -142,10 +144,7 @@ class ChaPerf:
 
     def watch(self) -> None:
         """Open all missing groups. Raises `HardwareError`."""
-        for key, box in list(self._boxes.items()):
-            if box.lost:
-                box.group.close()
-                del self._boxes[key]
+        close(self._boxes, [key for key, box in self._boxes.items() if box.lost])
         pmus = tuple(self._find())
         if not pmus:
             raise HardwareError(
@@ -191,8 +190,13 @@ class ChaPerf:
 
     def close(self) -> None:
         """Close all descriptors."""
-        while self._boxes:
-            self._boxes.popitem()[1].group.close()
+        close(self._boxes, list(self._boxes))
+
+
+def close(boxes: dict[Key, Box], keys: Iterable[Key]) -> None:
+    """Close the groups of some boxes, and forget these boxes."""
+    for key in keys:
+        boxes.pop(key).group.close()
 
 
 def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCounts:

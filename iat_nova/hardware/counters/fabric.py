@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from iat_nova.hardware.api import DomainCounts, HardwareError
-from iat_nova.hardware.counters.cha import DEVICES, Box, Pmu, read_pmu
+from iat_nova.hardware.counters.cha import DEVICES, Box, Pmu, close, read_pmu
 from iat_nova.hardware.counters.perf import OpenGroup
 from iat_nova.hardware.counters.perf_event import (
     CpuOffline,
@@ -53,10 +53,7 @@ class FabricPerf:
 
     def watch(self) -> None:
         """Open all missing groups. Raises `HardwareError`."""
-        for package, box in list(self._boxes.items()):
-            if box.lost:
-                box.group.close()
-                del self._boxes[package]
+        close(self._boxes, [package for package, box in self._boxes.items() if box.lost])
         pmu = self._find()
         if pmu is None:
             raise HardwareError(
@@ -87,5 +84,4 @@ class FabricPerf:
 
     def close(self) -> None:
         """Close all descriptors."""
-        while self._boxes:
-            self._boxes.popitem()[1].group.close()
+        close(self._boxes, list(self._boxes))
