@@ -154,7 +154,10 @@ _OTHER_SHAPES = (AttributeError, LookupError, TypeError, ValueError)
 
 
 def _offer(provider: Mapping[str, Any]) -> Offer | None:
-    """Return the offer of one provider, or None. Raises `_OTHER_SHAPES` for other documents."""
+    """Return the offer of one provider, or None.
+
+    Raises one of `_OTHER_SHAPES` if the document is not a provider.yaml.
+    """
     traits = {*provider.get("traits", {}).get("additional", ())} & {TRAIT, TRAIT_DDIO}
     for inventory in provider.get("inventories", {}).get("additional", ()):
         if (ours := inventory.get(RESOURCE_CLASS)) is not None:

@@ -303,7 +303,9 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
     rows.append(("together", "", "", "", "", _mib(found.footprint_bytes)))
     lines += ["", *words.columns(rows, "llrrrr")]
     if any(one.assumed for one in found.rings):
-        lines.append("* taken to be so: it is not seen from outside the guest (--guest-ring ...)")
+        lines.append(
+            "* assumed, as the host cannot see a guest's rings: name them with --guest-ring"
+        )
     for pool in found.pools:
         order = "in turn, so all circulate" if pool.in_turn else "the one freed last first"
         lines.append(f"mempool {escape.plain(pool.name)}: {pool.buffers} buffers, used {order}")

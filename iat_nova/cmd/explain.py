@@ -270,8 +270,8 @@ def _cause(reader: HistoryReader, asked_s: float) -> str:
     if (start := _started(reader, asked_s)) is not None:
         return f"the agent had started at {times.moment(start.wall_s)} and decided nothing yet"
     if reader.complete:
-        return "no agent ran then with this state directory (no record has been removed)"
-    return "no agent ran then, or its records are not kept any more"
+        return "no agent ran at that time with this state directory: the history is complete"
+    return "no agent ran at that time, or the history no longer has its records"
 
 
 def _started(reader: HistoryReader, asked_s: float) -> Event | None:

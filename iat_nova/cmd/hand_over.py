@@ -51,10 +51,10 @@ examples:
         settings = self.settings(parsed_args)
         unit = parsed_args.if_restarting
         if not settings.hand_over_s:
-            self.app.stdout.write("hand_over_s = 0: the agent restores at its end\n")
+            self.app.stdout.write("hand_over_s = 0: the agent restores when it stops\n")
             return
         if unit is not None and not restarting(unit):
-            self.app.stdout.write(f"{unit} is not restarted: the agent restores at its end\n")
+            self.app.stdout.write(f"{unit} is not restarted: the agent restores when it stops\n")
             return
         if not look(settings.state_dir / LOCK).alive:
             raise Failure("no agent is seen running here", EXIT_NOT_RUNNING)
@@ -107,7 +107,9 @@ def _run(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=ANSWER_S)
     except subprocess.CalledProcessError as error:
-        raise Failure(f"{command[0]}: {error.stderr.strip()}; the agent restores") from error
+        raise Failure(
+            f"{command[0]}: {error.stderr.strip()}; the agent restores when it stops"
+        ) from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise Failure(f"{command[0]}: {error}; the agent restores at its end") from error
+        raise Failure(f"{command[0]}: {error}; the agent restores when it stops") from error
     return done.stdout

@@ -306,7 +306,7 @@ class Ending:
         self._waits = False
 
     def handle(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal. Raises `SystemExit` at the first one, unless the end has to wait."""
+        """Handle a signal. The first raises `SystemExit`, at once or at the end of `deferred`."""
         if self._number is None:
             self._number = number
             if not self._waits:

@@ -17,7 +17,7 @@ from iat_nova.model.message import MessageError
 
 
 class Kind(enum.StrEnum):
-    """The kinds of quantities; a comment has the base unit in which `parse` returns each."""
+    """The kinds of quantities, each with the unit of the numbers that `parse` returns."""
 
     FRACTION = "fraction"  # 1
     RATE = "rate"  # 1/s

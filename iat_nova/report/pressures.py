@@ -14,7 +14,7 @@ from iat_nova.strategies.pressure import CycleLoss, Fill
 from iat_nova.strategies.prospect import Prospect
 
 PLACES = {Priority.PC: "critical", Priority.BE: "best effort"}
-"""What a newcomer is, by its priority."""
+"""How a table names a new guest of each priority."""
 
 
 def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, CycleLoss]:

@@ -94,7 +94,10 @@ def read(reader: HistoryReader, domain: int) -> list[Sample]:
 def of_domain(
     reader: HistoryReader, facts: Facts, domain: CacheDomain, ddio: WayMask, numbers: Parameters
 ) -> Finding | None:
-    """Return the verdict for a domain, with usual rings in guests; None without a way's size."""
+    """Return whether rings leak from DDIO's ways in a domain; guests' rings are assumed.
+
+    None if the size of a way is unknown.
+    """
     found = advise(facts, domain, ddio.count, numbers.ddio_ways_max, Assumed())
     if found is None:
         return None

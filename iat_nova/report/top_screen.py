@@ -71,7 +71,7 @@ HELP = (
     ("[ and ]", "a minute back, a minute on"),
     ("n", "back to now"),
     ("d", "the next cache domain"),
-    ("p", "hold the masks, or resume, after asking"),
+    ("p", "pause the agent or resume; top asks first"),
     ("space", "freeze the screen, or go on"),
     ("h or ?", "this page"),
     ("q", "quit"),

@@ -132,9 +132,10 @@ class HistoryReader:
         return self._one("number = ? AND (? IS NULL OR domain = ?)", number, domain, domain)
 
     def around(self, number: int, domain: int | None = None) -> tuple[Recorded, Recorded] | None:
-        """Return the kept iterations around a number that was thinned out, or None.
+        """Return the kept iterations before and after one that the history no longer has.
 
-        The newest match counts, as in `numbered`.
+        None if the history has the iteration, or none on one side. Numbers begin anew with each
+        start of the agent: the newest pair counts, as in `numbered`.
         """
         for (row,) in self._rows(
             "SELECT id FROM (SELECT id, domain, number, lead(number) OVER (PARTITION BY domain"

@@ -301,7 +301,7 @@ class _Writer:
             self._events.append(events.popleft())
 
     def _write(self) -> None:
-        """Write the taken rows to the file, all or nothing."""
+        """Write the rows taken from the queue to the file, all or none."""
         connection = self._open()
         status, dropped = self._history._status, self._history._dropped
         stored_before = self._rows.inventory_row

@@ -134,7 +134,7 @@ class _Site:
         return [one for one, (_, seen) in self.critical.items() if _over(seen.loss, limits)]
 
     def excess(self, limits: Limits) -> float:
-        """Return the sum of the short guests' losses above the threshold."""
+        """Return by how much the losses of guests above the threshold exceed it, added up."""
         losses = (self.critical[one][1].loss or 0.0 for one in self.short(limits))
         return sum(loss - limits.threshold for loss in losses)
 

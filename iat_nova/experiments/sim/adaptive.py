@@ -57,7 +57,7 @@ class Adaptive(NamedTuple):
 
 
 def make(choice: AdcaChoice, sets: int, ways: int, sampling: int) -> Adaptive:
-    """Return monitors without any observation; devices may take all ways until the first P."""
+    """Return monitors without any observation; devices may take all ways at first."""
     shift = max(0, SPACING_BITS - (sampling.bit_length() - 1))
     monitors = -(-sets >> shift)
     watch = np.full((monitors, 3), -1, np.int64)

@@ -37,7 +37,7 @@ simulated time changes the caches. Emulated seconds are more by the factor of th
 BATCH = 16
 """Runs proposed at a time; the result does not depend on the number of parallel processes."""
 LONG, FULL = 8, 3
-"""Of fixed and of phased plans: the number of plans for longer runs, and for runs in full."""
+"""How many of the best plans, fixed and phased each, get a longer run, and how many a full run."""
 PHASES_MAX = 12
 
 Progress = Callable[[int, int], None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The address space of an emulated machine: reserved lines, and the random numbers."""
+"""The address space of an emulated machine: reserved lines, and the source of all chance."""
 
 from __future__ import annotations
 

@@ -129,7 +129,10 @@ class _Trial:
     since: list[_Seen]  # since then
 
     def fall(self, before: float, after: float) -> float:
-        """Return how far a share fell, as more ways make it fall."""
+        """Return by how much a share fell (0 to 1) in the direction that the ways' change demands.
+
+        More ways must lower the share of misses, fewer ways must raise it.
+        """
         return before - after if self.grows else after - before
 
 

@@ -117,13 +117,13 @@ class IatState:
     """All memory of the controller for one cache domain.
 
     `reference`: the base of all comparisons, usually the sample at the last action (see
-    `change.rebase`); None before the first step. `acted`: the last step acted, so the machine runs
-    in the next iteration in any case. `members`, `domain`: to detect a changed inventory. `grants`:
-    from the oldest to the latest. `ranking`: the rates from which the present layout was made;
-    tenants are ordered by their LLC references. `pressing_per_s`: LLC misses at the last change of
-    tenants, to choose the tenants that share a partition. `mask_changes_at_s`: times of mask
-    changes within the last minute. `retry_at_s`: nothing is done before this time, because masks
-    moved too often.
+    `change.rebase`); None before the first step. `acted`: the last step changed something, so the
+    state machine takes a step in the next iteration in any case. `members`, `domain`: to detect a
+    changed inventory. `grants`: from the oldest to the latest. `ranking`: the rates from which the
+    present layout was made; tenants are ordered by their LLC references. `pressing_per_s`: LLC
+    misses at the last change of tenants, to choose the tenants that share a partition.
+    `mask_changes_at_s`: times of mask changes within the last minute. `retry_at_s`: nothing is done
+    before this time, because masks moved too often.
     """
 
     domain: CacheDomain

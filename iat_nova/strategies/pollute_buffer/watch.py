@@ -18,14 +18,14 @@ LEARNT = 8  # samples at rest in the usual deviation and in the means
 
 
 Watched = tuple[State, Message | None, tuple[Message, ...]]
-"""Result of a sample at rest: the next state, the cause of a new search, or why there is none.
+"""Result of a sample outside of trials: next state, cause of a new search, or why there is none.
 
 A cause is given once the change of load is certain.
 """
 
 
 def watch(state: State, now: Now) -> Watched:
-    """Return the result of comparing a sample at rest with the judged load."""
+    """Compare a sample outside of trials with the load for which the present masks were chosen."""
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return state, message("another-load", tenant=other), ()
     found = max(_deviations(state.looks, now.looks), default=None, key=lambda one: one[:2])

@@ -846,7 +846,9 @@ class Command(HandOverCase):
         """The agent is not asked: it restores itself."""
         self.program("systemd-run", "echo no bus >&2; exit 1")
         status, _, err = self.unit()
-        self.assertEqual((1, "iat-nova: systemd-run: no bus; the agent restores\n"), (status, err))
+        self.assertEqual(
+            (1, "iat-nova: systemd-run: no bus; the agent restores when it stops\n"), (status, err)
+        )
         self.assertFalse(self.files.asked)
 
     def test_no_agent(self):

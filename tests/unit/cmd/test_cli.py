@@ -497,12 +497,12 @@ class TestExplain(CliCase):
         self.tell()
         status, _, err = self.run_it("explain", "2001-01-01")
         self.assertEqual(3, status)
-        self.assertIn("no agent ran then with this state directory (no record has been", err)
+        self.assertIn("no agent ran at that time with this state directory: the history is", err)
         self.assertIn("the history reaches from", err)
         former = self.folder / "history.sqlite.schema-1-20010101"
         former.touch()  # what an older version recorded lies beside
         _, _, err = self.run_it("explain", "2001-01-01")
-        self.assertIn("no agent ran then, or its records are not kept any more", err)
+        self.assertIn("no agent ran at that time, or the history no longer has its records", err)
         former.unlink()
         begin_s = time.time() - 3600
         # Newest first: what the agent found wrong as it began comes after its start.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emulated server's constants, and scenarios in which one constant is moved.
+"""The emulated server's constants, and scenarios in which one constant is varied.
 
-`LEFT_OUT` has the numbers that are not moved, with the reasons. Compiled choices without a number
+`LEFT_OUT` has the numbers that are not varied, with the reasons. Compiled choices without a number
 are not moved either: the way replaced among equals, and the count of a device's write to a line in
 L2.
 """
