@@ -9,6 +9,7 @@ from iat_nova.model import (
     Attachment,
     AttachmentKind,
     BandwidthControl,
+    DevicePort,
     Facts,
     Guest,
     HostFacts,
@@ -16,8 +17,10 @@ from iat_nova.model import (
     PmdThread,
     SwitchPort,
     VirtualSwitch,
+    WayMask,
     verbatim,
 )
+from tests.unit.build import domain
 
 # Numbers of a host that stay until somebody changes it.
 LASTING = {
@@ -113,3 +116,18 @@ class BandwidthTest(unittest.TestCase):
         self.assertEqual((None, None), (control.percents, control.gbps(40)))
         with self.assertRaisesRegex(ValueError, "what 100 % of memory bandwidth is"):
             control.limit(40)
+
+
+class CacheDomainTest(unittest.TestCase):
+    def test_reserving(self) -> None:
+        """Ways that the cache does not have are left out; coerced ways are reserved together."""
+        found = domain(11, reserved_ways=WayMask(0x3), coerced_ways=WayMask(0x600))
+        self.assertEqual(0x7, found.reserving(WayMask(0x804)))
+        self.assertEqual(0x603, found.reserving(WayMask(0x400)))
+
+    def test_ports_of_devices(self) -> None:
+        """A port counts for each of its devices, and once for several."""
+        ports = (DevicePort("a", ("a", "a1")), DevicePort("b", ("b",)), DevicePort("c", ("c",)))
+        found = domain(device_ports=ports)
+        self.assertEqual(("a", "c"), found.ports_of(("a1", "a", None, "c", "d")))
+        self.assertEqual((), found.ports_of((None,)))

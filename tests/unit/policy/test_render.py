@@ -84,6 +84,11 @@ z: {{ ways }}"""
             [("key1: 0", 2), ("key2: 0", 2), ("key: 1", 4)], where(render(source, ONE))
         )
 
+    def test_a_line_behind_a_block_of_two_lines(self) -> None:
+        """It is where its text is, not where the block began."""
+        rendered = render("{% set a =\n 1 %}x: 1\ny: 2\n", ONE)
+        self.assertEqual([("x: 1", 2), ("y: 2", 3)], where(rendered))
+
     def test_macros_and_raw_text(self) -> None:
         """A macro's lines are those of its body; raw text keeps its own."""
         macro = "{% macro m(x) %}\n{{ x }}: 1\n{% endmacro %}\n"

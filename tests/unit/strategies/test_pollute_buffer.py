@@ -1090,6 +1090,19 @@ class CleanTest(unittest.TestCase):
         below = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x1C0}
         self.assertEqual(below, self.masks("t0", on_ddio=False))
 
+    def test_lines_of_devices_count_among_the_fills(self) -> None:
+        """The more lines come from devices, the less a tenant's own lines are to blame."""
+        here = host((PC, FITS), (BE, STREAM))
+        quiet = here.sample(None, 1.0, random.Random(1), 0.0)
+        looks = readings.look(here.tenants, quiet)
+        reliefs = []
+        for inbound in (0.0, 3e6):
+            seen = dataclasses.replace(quiet, ddio_misses_per_s=inbound)
+            view = View(here.inventory, Parameters(), seen, looks)
+            reliefs.append(view.relief(frozenset({"t0"}), view.misses("t1")))
+            fills = view.misses("t0") + view.misses("t1")
+        self.assertAlmostEqual(reliefs[0] * fills / (fills + 3e6), reliefs[1])
+
     def test_ddio_may_have_more_ways_than_tenants_may_fill(self) -> None:
         """Where others reserved most ways: to be let in again promises all there is to gain."""
         here = host((PC, FITS), (BE, STREAM), reserved_ways=WayMask(0x0FF))

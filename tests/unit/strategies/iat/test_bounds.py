@@ -87,6 +87,8 @@ class TestWhoGives(unittest.TestCase):
         self.assertEqual((3, 6), (story.ways("x"), story.ways("pc")))
         story.second()  # no help: undone
         self.assertEqual((4, 5), (story.ways("x"), story.ways("pc")))
+        back = next(one for one in story.decision.steps if one.reason.code == "way-back")
+        self.assertEqual(("x", 3, 4), (back.subject, back.ways_before, back.ways_after))
         for _ in range(4):
             story.second({"x": rates(0.2 * M, 0.01 * M, 1.2)})
         self.assertEqual((2, 5), (story.ways("x"), story.ways("pc")))

@@ -118,6 +118,14 @@ class TestStanding(unittest.TestCase):
         self.at_s += self.parameters.backoff_initial_s
         self.assertIs(CONTENT, self.see(10 * M, 60, ipc=0.3))
 
+    def test_ways_that_do_not_help_go_back_together(self) -> None:
+        """Misses that still rise with the first way: the second is judged with it, and both go."""
+        self.assertIs(TRIAL, self.see(10 * M, 40, ipc=0.5))
+        self.assertIs(TRIAL, self.see(10 * M, 60, ipc=0.4))
+        self.assertEqual(4, self.state.allocation.tenants["a"])
+        self.assertIs(BARRED, self.see(10 * M, 60, ipc=0.4))
+        self.assertEqual(2, self.state.allocation.tenants["a"])
+
     def test_ways_that_help_until_the_maximum(self) -> None:
         """On trial as long as each helps, satisfied at the maximum, content when it has gone."""
         self.tenant = guest("a", Priority.PC, 2, most=4)
