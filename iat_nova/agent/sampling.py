@@ -56,25 +56,17 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
         rates = _rates(tenant.counted_cpus, before, after, per_s)
         if rates is None:
             continue
-        if after.monitored:
-            rates = _monitored(rates, (inventory.domain.id, tenant.id), before, after, per_s)
+        if found := _monitored((inventory.domain.id, tenant.id), before, after, per_s):
+            rates = dataclasses.replace(
+                rates,
+                occupancy_bytes=found.occupancy_bytes,
+                memory_bytes_per_s=found.memory_bytes_per_s,
+            )
         tenants[tenant.id] = rates
     domain = inventory.domain.id
-    hits, misses, memory, writes = (
+    hits, misses, memory, writes, storage, network = (
         _rate(old, new, per_s)
-        for old, new in zip(
-            before.domains.get(domain, _NO_COUNTS),
-            after.domains.get(domain, _NO_COUNTS),
-            strict=True,
-        )
-    )
-    storage, network = (
-        _rate(old, new, per_s)
-        for old, new in zip(
-            before.inbound.get(domain, _NEITHER),
-            after.inbound.get(domain, _NEITHER),
-            strict=True,
-        )
+        for old, new in zip(_of_domain(before, domain), _of_domain(after, domain), strict=True)
     )
     return Sample(
         domain,
@@ -89,6 +81,11 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
         ddio_writes_per_s=writes,
         ports=_ports(inventory, before, after, per_s) if after.monitored else {},
     )
+
+
+def _of_domain(counts: Counts, domain: int) -> tuple[int | None, ...]:
+    """Return the counts of a cache domain, and of the devices of its socket."""
+    return *counts.domains.get(domain, _NO_COUNTS), *counts.inbound.get(domain, _NEITHER)
 
 
 _NO_COUNTS = (None, None, None, None)
@@ -116,29 +113,29 @@ def _rates(cpus: tuple[int, ...], before: Counts, after: Counts, per_s: float) -
 
 
 def _monitored(
-    rates: Rates, who: tuple[int, str], before: Counts, after: Counts, per_s: float
-) -> Rates:
-    """Add a tenant's LLC occupancy and memory traffic; no traffic if the counter restarted."""
-    now = after.monitored.get(who)
+    who: tuple[int, str], before: Counts, after: Counts, per_s: float
+) -> PortRates | None:
+    """Return LLC occupancy and memory traffic of a tenant or port; None without a monitor.
+
+    No traffic if the counter restarted.
+    """
+    was, now = before.monitored.get(who), after.monitored.get(who)
     if now is None:
-        return rates
-    was = before.monitored.get(who)
+        return None
     moved = _rate(was.memory_bytes, now.memory_bytes, per_s) if was is not None else None
-    return dataclasses.replace(rates, occupancy_bytes=now.occupancy_bytes, memory_bytes_per_s=moved)
+    return PortRates(now.occupancy_bytes, moved)
 
 
 def _ports(
     inventory: DomainInventory, before: Counts, after: Counts, per_s: float
 ) -> dict[str, PortRates]:
     """Return the rates of the domain's ports that are counted."""
-    found = {}
-    for port in inventory.domain.device_ports:
-        who = inventory.domain.id, port.id
-        if (now := after.monitored.get(who)) is not None:
-            was = before.monitored.get(who)
-            moved = _rate(was.memory_bytes, now.memory_bytes, per_s) if was is not None else None
-            found[port.id] = PortRates(now.occupancy_bytes, moved)
-    return found
+    domain = inventory.domain
+    return {
+        port.id: found
+        for port in domain.device_ports
+        if (found := _monitored((domain.id, port.id), before, after, per_s)) is not None
+    }
 
 
 def _l2(

@@ -13,7 +13,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint
 from typing import Any
 
@@ -269,6 +269,12 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
         if parsed_args.formatter == "table" and not parsed_args.max_width:
             parsed_args.max_width = shutil.get_terminal_size().columns
         return super().produce_output(parsed_args, column_names, data)
+
+    def row(
+        self, parsed_args: argparse.Namespace, values: Mapping[str, object], columns: Iterable[str]
+    ) -> tuple[object, ...]:
+        """Return these columns' values in the form of the chosen format."""
+        return tuple(self.cell(parsed_args, values[column]) for column in columns)
 
     def cell(self, parsed_args: argparse.Namespace, value: object) -> object:
         """Return a value in the form of the chosen format."""

@@ -86,7 +86,7 @@ examples:
             return (), []
         if parsed_args.formatter == "table" and not parsed_args.columns:
             return _brief(found)
-        return columns, [self._cells(parsed_args, turn, columns) for turn in found]
+        return columns, [self.row(parsed_args, _values(turn), columns) for turn in found]
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the list; with --follow the rows are printed already."""
@@ -159,12 +159,6 @@ examples:
                     found, row = _after(reader, row, parsed_args.domain, wanted)
         except KeyboardInterrupt:
             return
-
-    def _cells(
-        self, parsed_args: argparse.Namespace, turn: Turn, columns: tuple[str, ...]
-    ) -> tuple[object, ...]:
-        values = _values(turn)
-        return tuple(self.cell(parsed_args, values[column]) for column in columns)
 
 
 _WHAT = 22  # columns of an action with its tenant

@@ -73,9 +73,7 @@ examples:
         everything = parsed_args.formatter in MACHINE_FORMATS or parsed_args.columns
         columns = ALL_COLUMNS if everything else COLUMNS
         rows = map(row, found)
-        return columns, [
-            tuple(self.cell(parsed_args, one[column]) for column in columns) for one in rows
-        ]
+        return columns, [self.row(parsed_args, one, columns) for one in rows]
 
 
 def row(finding: Finding) -> dict[str, object]:

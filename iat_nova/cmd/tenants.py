@@ -87,8 +87,7 @@ examples:
             return headings, [*cells]
         columns = port_table.COLUMNS
         return columns, [
-            tuple(self.cell(parsed_args, values[column]) for column in columns)
-            for values in port_table.rows(domains)
+            self.row(parsed_args, values, columns) for values in port_table.rows(domains)
         ]
 
     def produce_output(
@@ -114,7 +113,7 @@ examples:
         if parsed_args.formatter == "table":
             values["model"] = words.ATTACHED[values["model"]]
             values = {name: _yes_or_no(value) for name, value in values.items()}
-        return tuple(self.cell(parsed_args, values[column]) for column in columns)
+        return self.row(parsed_args, values, columns)
 
 
 def _blocks(

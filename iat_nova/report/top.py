@@ -59,8 +59,7 @@ class Trace:
             for old in reversed(reader.decisions(TRAIL, self.domain)):
                 self._remember(old, reader, now.inventory)
         for one in reader.newer(self.domain, self._row, TRACE // 4):
-            self.hits.append(one.iteration.sample.ddio_hits_per_s)
-            self.misses.append(one.iteration.sample.ddio_misses_per_s)
+            self._add(one)
             if self._row and one.iteration.eventful:
                 self._remember(one, reader, now.inventory)
         self._row = newest
@@ -69,10 +68,13 @@ class Trace:
         """Add the iterations recorded until a moment, instead of the latest."""
         begin_s = wall_s - TRACE
         for one in reader.between(begin_s, wall_s, self.domain):
-            self.hits.append(one.iteration.sample.ddio_hits_per_s)
-            self.misses.append(one.iteration.sample.ddio_misses_per_s)
+            self._add(one)
         for old in reversed(reader.decisions(TRAIL // 4, self.domain, end_s=wall_s)):
             self._remember(old, reader, then.inventory)
+
+    def _add(self, recorded: Recorded) -> None:
+        self.hits.append(recorded.iteration.sample.ddio_hits_per_s)
+        self.misses.append(recorded.iteration.sample.ddio_misses_per_s)
 
     def _remember(self, recorded: Recorded, reader: HistoryReader, now: DomainInventory) -> None:
         iteration = recorded.iteration

@@ -113,11 +113,16 @@ def _rates(before: DomainCounts, now: DomainCounts, span_s: float) -> tuple[floa
 def _row(bench: Bench, domain: CacheDomain, ways: int, tell: Callable[[str], None]) -> StretchRow:
     tell(f"DDIO has {amounts.ways(ways)}")
     now = bench.ddio.write(domain.id, WayMask.span(domain.ways - ways, ways))
+    return stretch(bench, domain, now, ways)
+
+
+def stretch(bench: Bench, domain: CacheDomain, now: WayMask, asked: int) -> StretchRow:
+    """Count for a while, with the ways read back as `now`, of `asked` ones."""
     bench.pause(WARM_S)
     rates = counted(bench, COUNT_S).get(domain.id)
     if rates is None:
         raise Unavailable(message("ddio-counters-stopped"))
-    return StretchRow(now.count, ways, *rates, ours=bench.inbound.ours)
+    return StretchRow(now.count, asked, *rates, ours=bench.inbound.ours)
 
 
 def judge(rows: Sequence[StretchRow]) -> Judgement:

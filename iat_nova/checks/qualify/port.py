@@ -74,11 +74,7 @@ def _row(
     tell(f"port {port} has {ways} ways")
     mask = WayMask.span(domain.ways - FEW - ways, ways)
     now = port_ways.place(domain.id, (PortGroup((port,), mask),)).get(port, WayMask(0))
-    bench.pause(ddio.WARM_S)
-    rates = ddio.counted(bench, ddio.COUNT_S).get(domain.id)
-    if rates is None:
-        raise Unavailable(message("ddio-counters-stopped"))
-    return StretchRow(now.count, ways, *rates, ours=bench.inbound.ours)
+    return ddio.stretch(bench, domain, now, ways)
 
 
 def judge(rows: Sequence[StretchRow]) -> Judgement:

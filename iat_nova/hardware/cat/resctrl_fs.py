@@ -329,25 +329,24 @@ class ResctrlFs:
 
     def set_masks(self, group: str, domain: int, masks: Mapping[str, WayMask]) -> None:
         """Write a group's masks in one domain, by resource."""
-        text = "".join(f"{resource}:{domain}={mask:x}\n" for resource, mask in masks.items())
-        self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
+        lines = (f"{resource}:{domain}={mask:x}" for resource, mask in masks.items())
+        self.put(_in(group, "schemata"), "\n".join(lines))
 
     def set_bandwidth(self, group: str, domain: int, limit: int) -> None:
         """Write a group's memory bandwidth in one domain."""
-        text = f"{_BANDWIDTH}:{domain}={limit}\n"
-        self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
+        self.put(_in(group, "schemata"), f"{_BANDWIDTH}:{domain}={limit}")
 
     def set_other_lines(self, group: str, lines: Mapping[str, str]) -> None:
         """Write these limits to a group, except lines that are equal already."""
         now = self.other_lines(group)
         new = {name: values for name, values in lines.items() if now.get(name, values) != values}
         if new:
-            text = "".join(f"{name}:{values}\n" for name, values in new.items())
-            self._do(_in(group, "schemata"), text, lambda name: self.write(name, text))
+            text = "\n".join(f"{name}:{values}" for name, values in new.items())
+            self.put(_in(group, "schemata"), text)
 
     def set_cpus(self, group: str, cpus: str) -> None:
         """Set a group's CPUs; CPUs removed from the group go to the default group."""
-        self._do(_in(group, "cpus_list"), cpus, lambda name: self.write(name, f"{cpus}\n"))
+        self.put(_in(group, "cpus_list"), cpus)
 
     def assign(self, group: str, wanted: Iterable[Assignment]) -> None:
         """Set a group's assignments of bandwidth counters to exactly these.
@@ -360,8 +359,7 @@ class ResctrlFs:
             return
         lines = [f"{event}:{domain}=_" for event, domain in sorted(have - want)]
         lines += [f"{event}:{domain}=e" for event, domain in sorted(want - have)]
-        text = "".join(f"{line}\n" for line in lines)
-        self._do(_in(group, _ASSIGNMENTS), text, lambda name: self.write(name, text))
+        self.put(_in(group, _ASSIGNMENTS), "\n".join(lines))
 
     def add(self, group: str) -> None:
         """Make a group."""
@@ -372,7 +370,7 @@ class ResctrlFs:
         self._do(group, "rmdir", self.rmdir)
 
     def put(self, name: str, text: str) -> None:
-        """Write any file; an error includes the kernel's reason."""
+        """Write lines to any file; an error includes the kernel's reason."""
         self._do(name, text, lambda name: self.write(name, f"{text}\n"))
 
     def _do(self, name: str, what: str, action: Callable[[str], None]) -> None:
