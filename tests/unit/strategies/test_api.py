@@ -20,7 +20,8 @@ from iat_nova.model.message import MOST_DEPTH
 from iat_nova.strategies import api
 from iat_nova.strategies.outlook import Outlook
 
-STEP = Step(Action.GROW, "a", message("x", count=1), 0, api.MOST)
+LARGEST = 9_223_372_036_854_775_807  # of SQLite
+STEP = Step(Action.GROW, "a", message("x", count=1), 0, LARGEST)
 GOOD = Decision(
     domain=3,
     iteration=1,
@@ -58,7 +59,7 @@ class TestCheck(unittest.TestCase):
         api.check_decision(GOOD, 3)
         for changed in (
             {"iteration": 0},
-            {"iteration": api.MOST},
+            {"iteration": LARGEST},
             {"rule": None, "since_s": None, "changes": (), "steps": (), "moved": (), "why": ()},
             {"at_s": 1, "since_s": 0},
             {"steps": self.step(ways_before=None, ways_after=None)},
@@ -92,10 +93,10 @@ class TestCheck(unittest.TestCase):
         for name in ("iteration", "rule"):
             for value in (True, 1.5, "1"):
                 self.refused(TypeError, f"has {value!r}, expected a whole", **{name: value})
-            for value in (-1, api.MOST + 1):
+            for value in (-1, LARGEST + 1):
                 self.refused(ValueError, f"has {value}, expected a number from 0", **{name: value})
         for name in ("ways_before", "ways_after"):
-            for value in (-1, api.MOST + 1):
+            for value in (-1, LARGEST + 1):
                 text = f"has {value}, expected a number from 0"
                 self.refused(ValueError, text, steps=self.step(**{name: value}))
             self.refused(TypeError, "has False, expected a whole", steps=self.step(**{name: False}))
@@ -109,14 +110,14 @@ class TestCheck(unittest.TestCase):
     def test_messages(self):
         """In reasons and explanations: values of these types, of this depth, within this range."""
         for values in (
-            {"a": api.MOST, "b": -api.MOST, "c": 1.5, "d": None, "e": True, "f": "text"},
+            {"a": LARGEST, "b": -LARGEST, "c": 1.5, "d": None, "e": True, "f": "text"},
             {"a": ("text", message("y")), "b": ()},
         ):
             api.check_decision(dataclasses.replace(GOOD, why=(Message("x", values),)), 3)
         for values, error, text in (
-            ({"a": api.MOST + 1}, ValueError, "'a' of the message 'x' beyond"),
-            ({"a": -api.MOST - 1}, ValueError, "'a' of the message 'x' beyond"),
-            ({"a": (api.MOST + 1,)}, ValueError, "'a' of the message 'x' beyond"),
+            ({"a": LARGEST + 1}, ValueError, "'a' of the message 'x' beyond"),
+            ({"a": -LARGEST - 1}, ValueError, "'a' of the message 'x' beyond"),
+            ({"a": (LARGEST + 1,)}, ValueError, "'a' of the message 'x' beyond"),
             ({"a": (1,)}, TypeError, "'a' of the message 'x' of type int"),
             ({"a": [1]}, TypeError, "'a' of the message 'x' of type list"),
             ({"a": Text("b")}, TypeError, "'a' of the message 'x' of type Text"),

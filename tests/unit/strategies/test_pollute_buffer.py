@@ -1084,6 +1084,14 @@ class CleanTest(unittest.TestCase):
         placed = masks.layout(inventory, dataclasses.replace(made, **changes))  # type: ignore[arg-type]
         return {tenant.id: placed.mask_of(tenant.id) for tenant in tenants}
 
+    def test_a_layout_says_whether_tenants_share_a_class(self) -> None:
+        """Tenants with equal masks do; each alone in its class does not."""
+        here = host((PC, FITS), (BE, STREAM))
+        found = plan.found(here.inventory.domain, 2)
+        self.assertTrue(masks.layout(here.inventory, found).grouped)
+        confined = dataclasses.replace(found, confined=frozenset({"t1"}))
+        self.assertFalse(masks.layout(here.inventory, confined).grouped)
+
     def test_critical_tenants_without_io_keep_clear(self) -> None:
         """Who reads packets may fill DDIO's ways: its packets are there."""
         self.assertEqual({"t0": 0x7FF, "t1": 0x0FF, "t2": 0x700}, self.masks("t0"))

@@ -12,6 +12,7 @@ from iat_nova.model import (
     Action,
     Decision,
     DomainInventory,
+    Group,
     Hold,
     Parameters,
     Priority,
@@ -305,6 +306,17 @@ class TestCheck(unittest.TestCase):
     def test_ways_that_nobody_granted(self) -> None:
         """More than the initial ways without a grant for each."""
         self.assertIn("b has 3 ways that nobody granted", self._broken(b=3))
+
+    def test_a_tenant_without_a_mask(self) -> None:
+        """And masks of somebody who is not here."""
+        story = Story((guest("a", BE, 2), guest("b", PC, 2))).settled()
+        assert story.state.layout is not None
+        of_a, of_b = story.state.layout.groups
+        for groups in ((of_a,), (of_b,), (of_a, of_b, Group(("c",), of_a.mask))):
+            layout = dataclasses.replace(story.state.layout, groups=groups)
+            state = dataclasses.replace(story.state, layout=layout)
+            with self.assertRaisesRegex(invariants.InvariantError, "the masks are those of"):
+                invariants.check(Roster.of(story.inventory), 11, state)
 
     def test_masks_that_do_not_agree(self) -> None:
         """All together, and each."""
