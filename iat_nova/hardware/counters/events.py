@@ -19,15 +19,10 @@ from iat_nova.hardware.counters.perf_event import PERF_TYPE_RAW, PERF_TYPE_SOFTW
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CoreEvents:
-    """Four events of a CPU, in the order of `api.CoreCounts`.
-
-    `stand_in` marks events that do not count what the names say. They need the same system calls,
-    so that the loop's cost can be measured without hardware events.
-    """
+    """Four events of a CPU, in the order of `api.CoreCounts`."""
 
     name: str
     events: tuple[PerfEvent, PerfEvent, PerfEvent, PerfEvent]
-    stand_in: bool = False
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -126,8 +121,11 @@ SOFTWARE = CoreEvents(
         PerfEvent(PERF_TYPE_SOFTWARE, 3),  # context-switches
         PerfEvent(PERF_TYPE_SOFTWARE, 4),  # cpu-migrations
     ),
-    stand_in=True,
 )
+"""Events that do not count what the names say.
+
+They need the same system calls, so that the loop's cost can be measured without hardware events.
+"""
 
 _TOR_INSERTS = 0x35
 

@@ -38,12 +38,11 @@ class Preferences:
     """The operator's choice of interfaces; ``auto`` takes the first usable interface.
 
     `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, iordt, none.
-    `counters`: auto, perf, msr, software (no real counts, to measure the loop). `cha_slices`: LLC
-    slices counted in every package, None for all; at least one slice per cluster of sub-NUMA
-    clustering. `memory_bandwidth_gbps`: memory bandwidth of a cache domain, for limits that are not
-    in percent. `port_dca`: switch the root ports in `dca_off_ports` and `dca_ports`. `monitor`:
-    monitor the LLC by tenant. `account` returns the user ID of the account that decides on the
-    snapshot.
+    `counters`: auto, perf, msr. `cha_slices`: LLC slices counted in every package, None for all; at
+    least one slice per cluster of sub-NUMA clustering. `memory_bandwidth_gbps`: memory bandwidth of
+    a cache domain, for limits that are not in percent. `port_dca`: switch the root ports in
+    `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC by tenant. `account` returns the
+    user ID of the account that decides on the snapshot.
     """
 
     cat: str = "auto"

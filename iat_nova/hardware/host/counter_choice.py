@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The choice of a host's counters: perf events, registers, or software events for measurements."""
+"""The choice of a host's counters: perf events or registers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from iat_nova.hardware.api import Counters, HardwareError
 from iat_nova.hardware.counters import perf_event
 from iat_nova.hardware.counters.cha import ChaPerf, cha_pmus
 from iat_nova.hardware.counters.cha_msr import ChaMsr
-from iat_nova.hardware.counters.events import SOFTWARE, Model
+from iat_nova.hardware.counters.events import Model
 from iat_nova.hardware.counters.fabric import FabricPerf, fabric_pmu
 from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.counters.perf import DomainReader, PerfCounters
@@ -23,7 +23,7 @@ def ddio_counters(
     """Choose the reader of DDIO's hits and misses, None if the host has no such counters."""
     role = "ddio counters"
     model = host.model
-    if wanted == "software" or model is None:
+    if model is None:
         return None, ChosenInterface(role, "none", message("cpu-without-events"))
     try:
         if model.cha is None:
@@ -95,8 +95,6 @@ def counters(
     host: Host, clock: Clock, wanted: str, reader: DomainReader | None
 ) -> tuple[Counters, ChosenInterface]:
     """Choose the counters of CPUs. Raises `HardwareError` if none can be used."""
-    if wanted == "software":
-        return PerfCounters(SOFTWARE, clock), ChosenInterface("counters", "software", ASKED)
     if host.model is None:
         raise HardwareError(
             message("counters-without-events", wanted=wanted, cpu=host.cpu_model.name),
