@@ -7,7 +7,7 @@ import dataclasses
 
 from iat_nova.model import UNLIMITED, CacheDomain, Message
 
-BUFFER_WAYS = 2  # ways: least buffer at first, step of its growth, least shared ways besides DDIO's
+BUFFER_WAYS = 2  # ways of the buffer; so many shared ways besides DDIO's always remain
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,14 +28,13 @@ class Limit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """Confined tenants, the buffer, and DDIO's ways.
+    """Confined tenants, the place of the buffer, and DDIO's ways.
 
     Without confined tenants and without further settings, a plan is a host without the agent.
 
     * `confined`: tenants in the buffer.
-    * `buffer`: number of the buffer's ways. The buffer lies below DDIO's ways.
     * `ddio`: number of DDIO's ways.
-    * `on_ddio`: the buffer lies in the topmost ways, where devices write as well.
+    * `on_ddio`: the buffer lies in the topmost ways, where devices write as well; otherwise below.
     * `clear`: critical tenants without I/O stay out of DDIO's ways, and out of a buffer in the
       topmost ways. Lines in ways that others fill are soon evicted.
     * `own`: tenants with ways that no other tenant may fill (see `masks`). A confined owner has no
@@ -47,7 +46,6 @@ class Plan:
     """
 
     confined: frozenset[str]
-    buffer: int
     ddio: int
     on_ddio: bool = False
     clear: bool = False
@@ -62,11 +60,9 @@ class Plan:
         return next((one.percent for one in self.limits if one.tenant == tenant), UNLIMITED)
 
     def without(self, gone: frozenset[str]) -> Plan:
-        """Return the plan without the tenants `gone` in the buffer; an empty buffer is reset."""
+        """Return the plan without the tenants `gone` in the buffer; an empty one lies nowhere."""
         left = self.confined - gone
-        if left:
-            return dataclasses.replace(self, confined=left)
-        return dataclasses.replace(self, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
+        return dataclasses.replace(self, confined=left, on_ddio=self.on_ddio and bool(left))
 
     @property
     def owners(self) -> frozenset[str]:
@@ -105,4 +101,4 @@ class Move:
 def found(domain: CacheDomain, ddio_least: int) -> Plan:
     """Return the plan of a host as found: no tenant confined."""
     ddio = domain.ddio_found.count if domain.ddio_found is not None else ddio_least
-    return Plan(frozenset(), BUFFER_WAYS, ddio)
+    return Plan(frozenset(), ddio)
