@@ -48,6 +48,7 @@ from iat_nova.strategies.readings import (
     STREAMS,
     another,
     awake,
+    inbound,
     stalled,
 )
 
@@ -156,12 +157,10 @@ def fills(
         for tenant in inventory.tenants
         if (rates := awake(tenant, sample)) is not None and masks.get(tenant.id)
     }
-    missed = sample.ddio_misses_per_s
-    lines = (sample.inbound_lines_per_s if missed is None else missed) or 0.0
-    inbound = _inbound(inventory, masks)
+    lines, ways = inbound(sample), _inbound(inventory, masks)
     totals = [
         math.fsum(rate for one, rate in per_way.items() if masks[one] >> way & 1)
-        + (lines / inbound.count if inbound >> way & 1 else 0.0)
+        + (lines / ways.count if ways >> way & 1 else 0.0)
         for way in range(domain.ways)
     ]
     for tenant in inventory.tenants:

@@ -34,7 +34,7 @@ from iat_nova.model import (
     TenantKind,
 )
 from iat_nova.strategies.pressure import MISS_CYCLES_MOST
-from iat_nova.strategies.readings import MOST_STALLED, awake, stalled
+from iat_nova.strategies.readings import MOST_STALLED, awake, inbound, stalled
 
 CAME = 0.24
 """Mean gain that came on 96 drawn hosts (seeds 2611, 2612, 2701) over their mean gain by the rule.
@@ -103,8 +103,7 @@ def _relief(inventory: DomainInventory, sample: Sample, rates: Mapping[str, Rate
             taken += fills
         else:
             kept += fills
-    missed = sample.ddio_misses_per_s
-    taken += (sample.inbound_lines_per_s if missed is None else missed) or 0.0
+    taken += inbound(sample)
     return 1.0 - math.sqrt(kept / (kept + taken)) if kept else 0.0
 
 

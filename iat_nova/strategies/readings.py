@@ -62,6 +62,15 @@ def stalled(rates: Rates, miss_cycles: float = MISS_CYCLES) -> float:
     return min(MOST_STALLED, rates.misses_per_s * miss_cycles / rates.cycles_per_s)
 
 
+def inbound(sample: Sample) -> float:
+    """Return the lines per second that devices write into the LLC anew.
+
+    If hits are not counted, all that devices write.
+    """
+    missed = sample.ddio_misses_per_s
+    return (sample.inbound_lines_per_s if missed is None else missed) or 0.0
+
+
 def change(was: float, now: float) -> float:
     """Return the change of an amount that is never negative, as a share of the larger, 0..1."""
     return abs(now - was) / max(was, now) if was != now else 0.0

@@ -13,7 +13,7 @@ hardware takes other masks (AMD), to have the same arrangement on all hosts.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 
 from iat_nova.model import (
     Allocation,
@@ -29,6 +29,7 @@ from iat_nova.model import (
 )
 from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Own, Plan
+from iat_nova.strategies.readings import Looks
 
 CLASSES_SHARED = 2  # classes of service for the shared ways and the pollute buffer
 
@@ -89,9 +90,7 @@ def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
     return all((placed.mask_of(o.tenant) or WayMask(0)).count >= o.ways for o in plan.lent)
 
 
-def promised(
-    inventory: DomainInventory, ddio: int, stalled: Mapping[str, float]
-) -> tuple[Own, ...]:
+def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, ...]:
     """Return guaranteed and held ways: as many of critical tenants as have room, then others.
 
     The first two owners reach the shared ways. Among equal priorities the most stalled tenants come
@@ -100,7 +99,11 @@ def promised(
     domain, tenants = inventory.domain, inventory.tenants
     ranked = sorted(
         (tenant for tenant in tenants if tenant.ways.kept),
-        key=lambda t: (t.priority is Priority.BE, -stalled.get(t.id, 0.0), t.id),
+        key=lambda t: (
+            t.priority is Priority.BE,
+            -(looks[t.id].stalled if t.id in looks else 0.0),
+            t.id,
+        ),
     )
     asked = [Own(t.id, max(t.ways.kept, domain.min_ways)) for t in ranked]
     host = any(tenant.kind is TenantKind.HOST for tenant in tenants)

@@ -41,7 +41,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     Alternatively, critical tenants only keep clear of DDIO's ways.
     """
     critical, best_effort = view.ids - view.best_effort, view.best_effort
-    free = critical - view.readers
+    free, inbound = critical - view.readers, view.inbound if plan.ddio else 0.0
     if _fits_on_ddio(view, plan) and best_effort and not (plan.clear and plan.on_ddio):
         apart = dataclasses.replace(
             plan,
@@ -49,11 +49,11 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
             on_ddio=True,
             clear=True,
         )
-        kept_out = view.fills(best_effort) + view.inbound_above(plan)
-        yield _promise(view.relief(critical, kept_out), "layout", apart, "best-effort-topmost")
+        expected = view.relief(critical, view.fills(best_effort) + inbound)
+        yield _promise(expected, "layout", apart, "best-effort-topmost")
     if not plan.clear:
         clear = dataclasses.replace(plan, clear=True)
-        yield _promise(view.relief(free, view.inbound_above(plan)), "layout", clear, "keep-clear")
+        yield _promise(view.relief(free, inbound), "layout", clear, "keep-clear")
     elif view.settled:
         everything = open_ways(view.inventory.domain).count
         dirty = max(plan.ddio, BUFFER_WAYS if plan.on_ddio and plan.confined else 0)

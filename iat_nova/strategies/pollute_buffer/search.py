@@ -8,7 +8,7 @@ from collections.abc import Set
 from iat_nova.model import UNLIMITED, DomainInventory, Message, Parameters, message
 from iat_nova.strategies.pollute_buffer import floors, judge, masks, moves, trial
 from iat_nova.strategies.pollute_buffer.judge import Now
-from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
 
@@ -18,8 +18,8 @@ REASONS = 3  # moves that the reasons for the search's end name
 
 def next_move(
     state: State, now: Now, parameters: Parameters, without: Set[str] = frozenset()
-) -> tuple[moves.Promise | None, tuple[Message, ...]]:
-    """Return the next move worth a trial with its promise (0.02 is 2 %), or None and the reasons.
+) -> tuple[Move | None, tuple[Message, ...]]:
+    """Return the next move worth a trial, or None and the reasons.
 
     A kind of move that failed must promise twice as much after each failure, as a promise is an
     estimate and not what such a move brought. `without`: families of moves to leave out.
@@ -40,8 +40,7 @@ def next_move(
     settled = state.phase is not Phase.TRIAL
     view = View(inventory, parameters, now.sample, state.looks, floor, settled=settled)
     reasons: list[Message] = []
-    for found in moves.candidates(view, state.plan, without):
-        promise, move = found
+    for promise, move in moves.candidates(view, state.plan, without):
         if move.plan == state.plan:
             continue
         against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
@@ -51,7 +50,7 @@ def next_move(
         if against is not None:
             reasons.append(against)
         elif masks.layout(inventory, move.plan) != masks.layout(inventory, state.plan):
-            return found, ()
+            return move, ()
         if promise <= asked:
             break  # all further moves promise less
     return None, tuple(reasons[:REASONS]) or (message("no-move"),)

@@ -27,7 +27,6 @@ from iat_nova.strategies.pollute_buffer import (
     floors,
     judge,
     masks,
-    moves,
     search,
     trial,
     watch,
@@ -147,14 +146,9 @@ class PolluteBuffer:
         Without room for guaranteed ways, DDIO's ways return to those found.
         """
         domain, ddio = now.inventory.domain, self._found(now.inventory.domain).ddio
-        stalled = {tenant: look.stalled for tenant, look in now.looks.items()}
-        own = masks.promised(now.inventory, ddio, stalled)
-        had = {one.tenant: one.ways for one in plan.own}
-        enough = had.keys() == {one.tenant for one in own} and all(
-            had[one.tenant] >= one.ways for one in own
-        )
-        if enough and not any(tenant.ways.held for tenant in now.inventory.tenants):
-            own = plan.own
+        own = masks.promised(now.inventory, ddio, now.looks)
+        if set(own) == set(plan.own):
+            own = plan.own  # in the same order
         if masks.fits(domain, own, plan.ddio):
             ddio = plan.ddio
         return dataclasses.replace(plan, own=own, lent=(), ddio=ddio)
@@ -183,7 +177,7 @@ class PolluteBuffer:
         if seen.counted < judge.ENOUGH:
             why = message("first-samples", number=seen.counted, samples=judge.ENOUGH)
             return seen, (), (why,)
-        return _on_trial(seen, self._next(seen, now), ())
+        return self._search(seen, now)
 
     def _another_load(self, state: State, now: Now, why: Message) -> Outcome:
         """Measure again after a change of load.
@@ -198,13 +192,12 @@ class PolluteBuffer:
         short_s = SHORT_S if changed else 0.0  # traffic alone may come in bursts
         often = lasted_s < max(short_s, 2 * state.calm_s)
         calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
-        plan = self._called_in(state, now)
-        plan = plan.without(plan.confined & (changed | _receivers_with_other_traffic(state, now)))
-        plan = self._with_classes(dataclasses.replace(plan, limits=()), now)
-        what = message("measuring-anew", cause=why)
         if often:
             plan = self._with_promises(self._found(inventory.domain), now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
+        else:
+            plan = self._anew(dataclasses.replace(state.plan, limits=()), changed, state, now)
+            what = message("measuring-anew", cause=why)
         fresh = dataclasses.replace(
             _afresh(state),
             load_since_s=now.at_s,
@@ -235,17 +228,16 @@ class PolluteBuffer:
             undone = dataclasses.replace(state, failures=failures)
             return _to_rest(undone), (_undone(move, seen.why),), ()
         back = dataclasses.replace(move, plan=state.plan)
-        failures = self._failed(state, back.barred(move.plan), None, now.at_s)
         kept = dataclasses.replace(
             state,
             plan=move.plan,
-            failures=failures,
+            failures=self._failed(state, back.barred(move.plan), None, now.at_s),
             looks=seen.looks,
             counted=seen.counted,
             trial=None,
         )
         step = Step(Action.KEEP, move.subject, message("kept", move=move.what, cause=seen.why))
-        return _on_trial(kept, self._next(kept, now), (step,))
+        return self._search(kept, now, step)
 
     def _failed(
         self,
@@ -262,9 +254,12 @@ class PolluteBuffer:
         others = (one for one in state.failures if one.plan != plan and one.until_s + most > at_s)
         return (*others, Failure(plan, what, delay_s, at_s + delay_s, why))
 
-    def _next(self, state: State, now: Now) -> tuple[moves.Promise | None, tuple[Message, ...]]:
-        """Return the next move worth a trial, or None and the reasons."""
-        return search.next_move(state, now, self.parameters, self._without)
+    def _search(self, state: State, now: Now, *steps: Step) -> Outcome:
+        """Begin a trial of the next move; without a move, rest."""
+        move, causes = search.next_move(state, now, self.parameters, self._without)
+        if move is None:
+            return _to_rest(state), steps, (message("nothing-to-try", causes=causes),)
+        return _on_trial(state, move, *steps)
 
     def _rest(self, state: State, now: Now) -> Outcome:
         """Watch the load; measure again after a change, else try the next move that may pay."""
@@ -273,27 +268,32 @@ class PolluteBuffer:
         if cause and (judge.other_load(*both) or judge.other_traffic(*both, state.deviation)):
             return self._another_load(state, now, cause)
         if cause:
-            plan = self._called_in(seen, now)
-            plan = self._with_classes(plan.without(_receivers_with_other_traffic(state, now)), now)
+            plan = self._anew(state.plan, frozenset(), state, now)
             step = Step(Action.WATCH, "layout", message("measuring-anew", cause=cause))
             fresh = _afresh(dataclasses.replace(seen, plan=plan))
             return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
         why = (*calm, *watch.ddio(now, self.parameters))
         if seen.strange or seen.counted < judge.ENOUGH:
             return seen, (), why
-        found, causes = self._next(seen, now)
-        if found is not None:
-            return _on_trial(seen, (found, ()), ())
+        move, causes = search.next_move(seen, now, self.parameters, self._without)
+        if move is not None:
+            return _on_trial(seen, move)
         if state.counted < judge.ENOUGH:
             why = (*why, message("nothing-to-try", causes=causes))  # once
         return seen, (), why
 
-    def _called_in(self, state: State, now: Now) -> Plan:
-        """Return the plan; end all lending if misses stall a lender."""
-        lenders = state.plan.lenders & now.looks.keys()
+    def _anew(self, plan: Plan, gone: frozenset[str], state: State, now: Now) -> Plan:
+        """Return the plan to begin with under another load, without the confined tenants `gone`.
+
+        Nor are receivers with other traffic in the buffer. All lending ends if misses stall a
+        lender.
+        """
+        lenders = plan.lenders & now.looks.keys()
         if any(now.looks[one].stalled > judge.PAYS for one in lenders):
-            return self._with_classes(self._with_promises(state.plan, now), now)
-        return state.plan
+            plan = self._with_promises(plan, now)
+        return self._with_classes(
+            plan.without(gone | _receivers_with_other_traffic(state, now)), now
+        )
 
 
 def _receivers_with_other_traffic(state: State, now: Now) -> frozenset[str]:
@@ -310,21 +310,12 @@ def _receivers_with_other_traffic(state: State, now: Now) -> frozenset[str]:
     )
 
 
-def _on_trial(
-    state: State,
-    following: tuple[moves.Promise | None, tuple[Message, ...]],
-    steps: tuple[Step, ...],
-) -> Outcome:
-    """Begin a trial of the following move; without a move, rest."""
-    found, causes = following
-    if found is None:
-        return _to_rest(state), steps, (message("nothing-to-try", causes=causes),)
-    _, move = found
-    after = dataclasses.replace(
+def _on_trial(state: State, move: Move, *steps: Step) -> Outcome:
+    begun = dataclasses.replace(
         state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
     )
     step = Step(Action.TRY, move.subject, message("tried", move=move.what))
-    return after, (*steps, step), ()
+    return begun, (*steps, step), ()
 
 
 def _undone(move: Move, why: Message) -> Step:

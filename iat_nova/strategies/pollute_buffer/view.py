@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 
 from iat_nova.model import DomainInventory, Parameters, Priority, Sample
+from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Floors
-from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.readings import MISS_CYCLES, Looks
 
 LINE = 64  # bytes per miss
@@ -18,6 +18,7 @@ class View:
     """Input for choosing moves.
 
     `settled`: samples followed a kept move. `ids`: all tenants. `readers`: tenants with I/O.
+    `inbound`: see `readings`. `busy`: so many inbound lines miss that moves for DDIO may pay.
     """
 
     def __init__(
@@ -37,6 +38,8 @@ class View:
         self.ids = frozenset(tenant.id for tenant in tenants)
         self.best_effort = frozenset(one.id for one in tenants if one.priority is Priority.BE)
         self.readers = frozenset(tenant.id for tenant in tenants if tenant.io)
+        self.inbound = readings.inbound(sample)
+        self.busy = self.inbound > parameters.threshold_miss_low_per_s
 
     def stake(self, who: frozenset[str]) -> float:
         """Return the total gain if these tenants never missed."""
@@ -44,28 +47,10 @@ class View:
         return math.fsum(self.stakes[one].misses for one in who if one in self.stakes)
 
     @property
-    def inbound(self) -> float:
-        """Inbound I/O allocations in lines per second.
-
-        If hits are not counted, all inbound writes.
-        """
-        missed = self.sample.ddio_misses_per_s
-        return (self.sample.inbound_lines_per_s if missed is None else missed) or 0.0
-
-    @property
-    def busy(self) -> bool:
-        """Whether DDIO is busy: so many inbound lines miss that moves for it may pay."""
-        return self.inbound > self.parameters.threshold_miss_low_per_s
-
-    @property
     def packets_missed(self) -> float:
         """The share of LLC misses that I/O tenants take on inbound data, 0..1."""
         read = self.fills(self.readers)
         return min(1.0, self.inbound / read) if read else 0.0
-
-    def inbound_above(self, plan: Plan) -> float:
-        """Return inbound allocations in the topmost ways; 0 if devices may fill any way."""
-        return self.inbound if plan.ddio else 0.0
 
     def misses(self, tenant: str) -> float:
         """Return a tenant's LLC misses per second; 0 if asleep."""

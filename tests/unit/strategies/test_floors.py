@@ -203,7 +203,7 @@ class FloorTest(unittest.TestCase):
             )
             found, _ = search.next_move(seen, now, Parameters())
             with self.subTest(percent=percent, speed=speed):
-                self.assertEqual(released, bool(found) and found[1].what.code == "release")
+                self.assertEqual(released, found is not None and found.what.code == "release")
 
     def test_what_was_taken_is_given_back_at_a_cost(self) -> None:
         """Who came into the buffer before its floor was known; nothing else may cost as much."""

@@ -559,7 +559,7 @@ class TrialTest(unittest.TestCase):
         state = dataclasses.replace(run.state, failures=failures, load_since_s=0.0)
         found, _ = search.next_move(state, now, Parameters())
         assert found is not None
-        self.assertNotEqual("release", found[1].what.code)
+        self.assertNotEqual("release", found.what.code)
 
     def test_a_failure_under_the_same_load_is_forgotten_in_the_end(self) -> None:
         """640 s after its wait; under another load after the wait."""
@@ -578,7 +578,7 @@ class TrialTest(unittest.TestCase):
             state = dataclasses.replace(run.state, failures=(failed,), load_since_s=since_s)
             found, _ = search.next_move(state, now, Parameters())
             with self.subTest(ago_s=ago_s):
-                self.assertEqual(tried, found is not None and found[1].plan == plan_)
+                self.assertEqual(tried, found is not None and found.plan == plan_)
 
     def test_an_undone_trial_is_followed_by_two_samples_under_the_former_masks(self) -> None:
         """The next trial is judged by readings that the last one did not disturb."""
@@ -851,9 +851,7 @@ class BandwidthTest(unittest.TestCase):
             )
             looks = {one: dataclasses.replace(look, stalled=0.5) for one, look in now.looks.items()}
             seen = dataclasses.replace(here_now, looks=looks)
-            called = PolluteBuffer(Parameters())._called_in(
-                dataclasses.replace(run, plan=lent), seen
-            )
+            called = PolluteBuffer(Parameters())._anew(lent, frozenset(), run, seen)
             self.assertTrue(masks.has_classes(seen.inventory, called))
             self.assertEqual(confined, called.confined)
 
