@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 from iat_nova.model import (
     Action,
+    Allocation,
     Decision,
     DomainInventory,
     Group,
@@ -18,12 +19,15 @@ from iat_nova.model import (
     Priority,
     Tenant,
     WayMask,
+    message,
 )
 from iat_nova.policy import holds
 from iat_nova.strategies.iat import invariants
 from iat_nova.strategies.iat.controller import Controller
+from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
+from iat_nova.strategies.iat.state import Cause, Grant
 from tests.unit.build import domain
 from tests.unit.strategies.iat import plant
 from tests.unit.strategies.iat.worlds import M, Story, guest, rates, stack
@@ -93,6 +97,21 @@ class TestWhoGives(unittest.TestCase):
         for _ in range(4):
             story.second({"x": rates(0.2 * M, 0.01 * M, 1.2)})
         self.assertEqual((2, 5), (story.ways("x"), story.ways("pc")))
+
+    def test_a_way_comes_back_to_who_misses_it(self) -> None:
+        """When its demand has gone: to the giver if that misses more since, else to the pool."""
+        story = Story((guest("x", BE, 2), guest("pc", PC, 2))).settled()
+        counts = {"x": 1, "pc": 3}
+        for misses, wanted in ((5.1 * M, 1), (5.2 * M, 2)):
+            grant = Grant("pc", Cause.CORE_DEMAND, 9 * M, 1.0, "x", 0.5)
+            state = dataclasses.replace(
+                story.state, grants=(grant,), allocation=Allocation(2, counts)
+            )
+            sample = dataclasses.replace(story.sample(), tenants={"x": rates(10 * M, misses)})
+            roster = Roster.of(story.inventory)
+            ledger = Ledger(roster, Parameters(), PRESETS["iat"], state, sample)
+            ledger.take_back(grant, Action.SHRINK, message("lapsed"))
+            self.assertEqual({"x": wanted, "pc": 2}, ledger.counts)
 
     def test_no_way_comes_back_to_who_has_its_maximum(self) -> None:
         """It stays in the pool then."""

@@ -73,6 +73,15 @@ class TestCompare(unittest.TestCase):
         self.assertEqual(((), False), change.compare(full, bare, ("a", "b"), P))
         self.assertEqual(((), True), change.compare(bare, full, ("a", "b"), P))
 
+    def test_behind_one_that_is_missing_the_others_are_compared(self) -> None:
+        """Whether it was not measured now, or not before."""
+        before, after = sample(b=rates(5 * M, 1 * M)), sample(b=rates(6 * M, 1 * M))
+        known = dataclasses.replace(after, tenants={**after.tenants, "a": rates()})
+        for seen, unseen in ((after, False), (known, True)):
+            found = change.compare(before, seen, ("a", "b"), P)
+            self.assertEqual(["b"], [one.subject for one in found.changes])
+            self.assertEqual(unseen, found.unseen)
+
 
 class TestException(unittest.TestCase):
     """The paper's three exceptions."""

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 
 from iat_nova.model import CacheDomain, Group, Layout, Priority, TenantKind, WayMask
 from iat_nova.strategies.layout import plan as layout
+from iat_nova.strategies.layout import search
+from iat_nova.strategies.layout.line import line as whole_line
 from iat_nova.strategies.layout.plan import LayoutError, Want
 from tests.said import raises
 from tests.unit import build
@@ -534,6 +536,23 @@ class MovesTest(unittest.TestCase):
         self.assertFalse(found.exact)
 
 
+class AtRestTest(unittest.TestCase):
+    """Masks that may stay need no search."""
+
+    def test_all_masks_fit(self):
+        """Of the wanted size, apart from each other, and with the wanted share of DDIO's ways."""
+        line = whole_line(0x7FF, 0, True)
+        low, high = search.Item(2, 0x003, 0), search.Item(3, 0x700, 2)
+        self.assertTrue(search.at_rest((low, high), line, 0x600))
+        for other in (
+            search.Item(2, 0, None),  # it has none
+            search.Item(2, 0x006, None),  # it overlaps the first
+            search.Item(2, 0x01C, None),  # it is too large
+            search.Item(2, 0x300, 0),  # it has a way of DDIO's
+        ):
+            self.assertFalse(search.at_rest((low, other), line, 0x600), other)
+
+
 class GroupingTest(unittest.TestCase):
     """More tenants than ways or classes."""
 
@@ -562,6 +581,15 @@ class GroupingTest(unittest.TestCase):
         sizes = sorted(len(group.tenants) for group in found.groups)
         self.assertEqual([1] * 3 + [2] * 8, sizes)
         self.assertEqual({1}, {group.mask.count for group in found.groups})
+
+    def test_beside_the_stack_each_way_may_be_a_partition(self):
+        """Fourteen on eleven ways: nine partitions of a way beside the stack's two."""
+        wants = [want(f"pc{index:02}", 1, "PC", misses=index) for index in range(12)]
+        found = layout.plan(
+            build.domain(), 2, [want("stack", 2, "stack"), *wants], None, avoid=True
+        )
+        counts = sorted(group.mask.count for group in found.groups)
+        self.assertEqual([1] * 9 + [2], counts)
 
     def test_what_shares_is_cut_from_the_largest(self):
         """Partitions whose counts are too many give a way at a time, the largest first."""
