@@ -24,7 +24,7 @@ from typing import Any
 
 from iat_nova.common.readers import POLICY, FileKind
 from iat_nova.hardware.kernel.capabilities import give_up
-from iat_nova.model import HostFacts, Message, message
+from iat_nova.model import HostFacts, message
 from iat_nova.policy import Policy, default, parse
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.rendered import Rendered
@@ -53,12 +53,10 @@ def read(path: str | Path, kind: FileKind = POLICY) -> str:
     """Return the text of a policy's file, or of a file of its tests. Raises `PolicyError`."""
     try:
         return kind.read(path).decode("utf-8-sig")
-    except OSError as error:
-        problem = message("file-unreadable", error=error.strerror or str(error))
-        raise PolicyError([Problem("", None, problem)], str(path)) from error
-    except ValueError as error:  # invalid UTF-8, or an impossible path
-        problem = message("file-unreadable", error=str(error))
-        raise PolicyError([Problem("", None, problem)], str(path)) from error
+    except (OSError, ValueError) as error:  # also invalid UTF-8, or an impossible path
+        reason = error.strerror if isinstance(error, OSError) else None
+        said = message("file-unreadable", error=reason or str(error))
+        raise PolicyError.of(said, source=str(path)) from error
 
 
 def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
@@ -76,26 +74,26 @@ def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _error(message("rendering-too-slow", most_s=WALL_S)) from None
+        raise PolicyError.of(message("rendering-too-slow", most_s=WALL_S)) from None
     except OSError as error:
-        raise _error(message("rendering-failed", error=error.strerror or str(error))) from error
+        raise PolicyError.of(
+            message("rendering-failed", error=error.strerror or str(error))
+        ) from error
     return _result(done, cpu_s)
 
 
 def _result(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> Rendered:
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise _error(message("rendering-too-dear", most_s=cpu_s))
+        raise PolicyError.of(message("rendering-too-dear", most_s=cpu_s))
     if done.returncode:
         last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise _error(message("rendering-ended", status=done.returncode, said=last or "no message"))
+        raise PolicyError.of(
+            message("rendering-ended", status=done.returncode, said=last or "no message")
+        )
     answer = json.loads(done.stdout)
     if "problems" in answer:
         raise PolicyError(map(_problem, answer["problems"]))
     return Rendered(answer["text"], tuple(answer["lines"]), tuple(answer["asked"]))
-
-
-def _error(said: Message) -> PolicyError:
-    return PolicyError([Problem("", None, said)])
 
 
 def _problem(plain: Sequence[Any]) -> Problem:

@@ -76,8 +76,7 @@ def agent(
             facts = host()
         except (OSError, ValueError) as error:
             said = message("host-facts-unreadable", error=as_message(error))
-            problem = policy.Problem("", None, said)
-            raise policy.PolicyError([problem], "the policy's host") from error
+            raise policy.PolicyError.of(said, source="the policy's host") from error
         return policy_file.load(path, facts)
 
     def make_strategy(parameters: Parameters) -> Strategy:

@@ -61,9 +61,9 @@ def read(rendered: Rendered) -> Document:
     except yaml.YAMLError as error:
         raise PolicyError(_syntax_problems(rendered, error)) from None
     except Unreadable as error:
-        raise PolicyError([Problem("", None, as_message(error))]) from None
+        raise PolicyError.of(as_message(error)) from None
     if node is None:
-        raise PolicyError([Problem("", None, message("policy-empty"))])
+        raise PolicyError.of(message("policy-empty"))
     builder = _Builder(rendered)
     value = builder.build(node, ())
     return Document(value, rendered, builder.marks, builder.texts, tuple(builder.problems))
@@ -83,10 +83,9 @@ class _Builder:
         line = node.start_mark.line + 1
         self.marks.setdefault(path, line)
         if len(self.marks) > MAX_VALUES:
-            raise PolicyError([Problem("", None, message("too-many-values", most=MAX_VALUES))])
+            raise PolicyError.of(message("too-many-values", most=MAX_VALUES))
         if len(path) > MAX_DEPTH:
-            source_line = self.rendered.source_line(line)
-            raise PolicyError([Problem("", source_line, message("too-deep"))])
+            raise PolicyError.of(message("too-deep"), line=self.rendered.source_line(line))
         if isinstance(node, yaml.ScalarNode):
             if not is_unicode(node.value):
                 self._complain(path, line, message("half-surrogate"))

@@ -49,6 +49,13 @@ class PolicyError(Exception):
         self.source = source
         super().__init__(self.problems)
 
+    @classmethod
+    def of(
+        cls, said: Message, *, path: str = "", line: int | None = None, source: str = "policy"
+    ) -> PolicyError:
+        """Return the error of a single problem; without a path it concerns the whole file."""
+        return cls([Problem(path, line, said)], source)
+
     @property
     def located(self) -> tuple[Message, ...]:
         """The message of each problem, inside the messages of source, line and path."""

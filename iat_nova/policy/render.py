@@ -25,7 +25,7 @@ from jinja2.sandbox import SandboxedEnvironment
 from jinja2.utils import missing
 
 from iat_nova.model import HostFacts, Message, message
-from iat_nova.policy.problems import PolicyError, Problem, nearest
+from iat_nova.policy.problems import PolicyError, nearest
 from iat_nova.policy.rendered import FACTS, Rendered, facts
 
 MAX_CHARACTERS = 1 << 20
@@ -161,13 +161,13 @@ def _generate(environment: _Environment, source: str, context: Mapping[str, obje
             length += len(piece)
             if length > MAX_CHARACTERS:
                 said = message("rendered-too-long", most=MAX_CHARACTERS)
-                raise PolicyError([Problem("", None, said)])
+                raise PolicyError.of(said)
     except TemplateSyntaxError as error:
         said = message("template-error", error=error.message)
-        raise PolicyError([Problem("", error.lineno, said)]) from None
+        raise PolicyError.of(said, line=error.lineno) from None
     except _RUNTIME_ERRORS as error:
         line = _template_line(error.__traceback__)
-        raise PolicyError([Problem("", line, _explain(error, context))]) from None
+        raise PolicyError.of(_explain(error, context), line=line) from None
     return "".join(pieces)
 
 

@@ -31,7 +31,7 @@ from iat_nova.model.message import as_message
 from iat_nova.policy import effective
 from iat_nova.policy.document import read
 from iat_nova.policy.owners import POOL, guest_id
-from iat_nova.policy.problems import PolicyError, Problem
+from iat_nova.policy.problems import PolicyError
 from iat_nova.policy.rendered import Rendered
 from iat_nova.policy.validate import VALIDATOR, validate
 
@@ -175,28 +175,28 @@ def _trial(value: dict[str, Any], host: dict[str, Any], path: str, facts: Facts 
     guest = value.get("guest")
     if facts is None:
         if isinstance(guest, str):
-            raise _error(f"{path}.guest", message("trial-without-facts"))
+            raise PolicyError.of(message("trial-without-facts"), path=f"{path}.guest")
         facts = Facts(_host({**_HOST, **host}), (), None)
     else:
         facts = dataclasses.replace(facts, host=_changed(facts.host, host, path))
     if value.get("domain") not in (None, *(domain.id for domain in facts.host.domains)):
-        raise _error(f"{path}.domain", message("trial-no-domain", domain=value["domain"]))
+        raise PolicyError.of(
+            message("trial-no-domain", domain=value["domain"]), path=f"{path}.domain"
+        )
     if isinstance(guest, str):
         guest = _named(facts, guest, f"{path}.guest")
     elif guest is not None:
         try:
             guest = _guest(guest)
         except ValueError as error:
-            raise _error(f"{path}.guest.cpus", as_message(error)) from None
+            raise PolicyError.of(as_message(error), path=f"{path}.guest.cpus") from None
         here = facts.host.online_cpus
         if not set(guest.dedicated_cpus + guest.floating_cpus) <= set(here):
-            raise _error(f"{path}.guest.cpus", message("trial-cpus", cpus=format_cpus(here)))
+            raise PolicyError.of(
+                message("trial-cpus", cpus=format_cpus(here)), path=f"{path}.guest.cpus"
+            )
         facts = Facts(facts.host, (guest,), None)
     return Trial(value["name"], facts, guest, value.get("domain"), value["expect"])
-
-
-def _error(path: str, said: Message) -> PolicyError:
-    return PolicyError([Problem(path, None, said)])
 
 
 def _named(facts: Facts, name: str, path: str) -> Guest:
@@ -205,16 +205,16 @@ def _named(facts: Facts, name: str, path: str) -> Guest:
     if len(found) == 1:
         return found[0]
     if found:
-        raise _error(path, message("trial-ambiguous", name=name, count=len(found)))
+        raise PolicyError.of(message("trial-ambiguous", name=name, count=len(found)), path=path)
     names = tuple(one.display_name for one in facts.guests)
     code = "trial-no-such-guest" if names else "trial-no-guests"
-    raise _error(path, message(code, name=name, guests=names))
+    raise PolicyError.of(message(code, name=name, guests=names), path=path)
 
 
 def _changed(host: HostFacts, value: dict[str, Any], path: str) -> HostFacts:
     """Return the recorded host with a test's changes."""
     if fixed := {"cpus", "sockets"} & value.keys():
-        raise _error(f"{path}.host", message("trial-fixed", keys=tuple(sorted(fixed))))
+        raise PolicyError.of(message("trial-fixed", keys=tuple(sorted(fixed))), path=f"{path}.host")
     of_domains = {key: value[key] for key in ("ways", "way_bytes") if key in value}
     of_host = {key: value[key] for key in ("hostname", "hour", "weekday") if key in value}
     nics = host.nics
