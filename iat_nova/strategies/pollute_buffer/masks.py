@@ -60,10 +60,12 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     )
 
 
-def allocation(inventory: DomainInventory, plan: Plan, placed: Layout) -> Allocation:
-    """Return the way counts of a plan; a shared way counts for each tenant."""
+def allocation(inventory: DomainInventory, placed: Layout) -> Allocation:
+    """Return the way counts of a layout; a shared way counts for each tenant."""
     counts = {tenant: one.mask.count for one in placed.groups for tenant in one.tenants}
-    return Allocation(plan.ddio, {one.id: counts.get(one.id, 0) for one in inventory.tenants})
+    return Allocation(
+        placed.ddio.count, {one.id: counts.get(one.id, 0) for one in inventory.tenants}
+    )
 
 
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:

@@ -64,6 +64,13 @@ class Plan:
         left = self.confined - gone
         return dataclasses.replace(self, confined=left, on_ddio=self.on_ddio and bool(left))
 
+    def barred(self, other: Plan) -> Plan:
+        """Return what to bar if this plan is worse than `other`: under any limits, if equal.
+
+        Masks that failed under one limit of memory bandwidth would fail under the next.
+        """
+        return self if self.limits != other.limits else dataclasses.replace(self, limits=())
+
     @property
     def owners(self) -> frozenset[str]:
         """Tenants with ways of their own."""
@@ -87,15 +94,6 @@ class Move:
     subject: str  # a tenant's id, "ddio" or "layout"
     plan: Plan
     what: Message
-
-    def barred(self, before: Plan) -> Plan:
-        """Return the plan that a failure of the move bars: under any limits, unless it moves these.
-
-        Masks that failed under one limit of memory bandwidth would fail under the next.
-        """
-        if self.plan.limits != before.limits:
-            return self.plan
-        return dataclasses.replace(self.plan, limits=())
 
 
 def found(domain: CacheDomain, ddio_least: int) -> Plan:

@@ -44,7 +44,7 @@ def next_move(
         if move.plan == state.plan:
             continue
         against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
-        if against is None and (bars := failed.get(move.barred(state.plan))):
+        if against is None and (bars := failed.get(move.plan.barred(state.plan))):
             against = _failed(bars, move.what, at_s)
         against = against or _impossible(inventory, move.plan, move.what)
         if against is not None:

@@ -39,7 +39,7 @@ class Member:
 class Failure:
     """A plan that did not pay, not tried before `until_s`; another failure doubles `delay_s`.
 
-    `plan`: see `Move.barred`. `what`: the move; None for a plan that a kept move replaced. `why`:
+    `plan`: see `Plan.barred`. `what`: the move; None for a plan that a kept move replaced. `why`:
     the reason to undo the move.
     """
 

@@ -22,15 +22,7 @@ from iat_nova.model import (
 from iat_nova.strategies import readings
 from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import Outlook
-from iat_nova.strategies.pollute_buffer import (
-    arrivals,
-    floors,
-    judge,
-    masks,
-    search,
-    trial,
-    watch,
-)
+from iat_nova.strategies.pollute_buffer import arrivals, floors, judge, masks, search, trial, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
@@ -111,7 +103,7 @@ class PolluteBuffer:
         here = frozenset(member.id for member in members)
         before = {member.id for member in state.members}
         unchanged = {member.id for member in members if member in state.members}
-        plan = state.plan.without(frozenset(state.plan.confined - here))
+        plan = state.plan.without(state.plan.confined - here)
         if plan.confined == here:  # no tenant outside the buffer is left
             plan = plan.without(here)
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
@@ -191,19 +183,15 @@ class PolluteBuffer:
         lasted_s = now.at_s - state.load_since_s
         short_s = SHORT_S if changed else 0.0  # traffic alone may come in bursts
         often = lasted_s < max(short_s, 2 * state.calm_s)
-        calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s) if often else 0
+        calm_s = 0.0
         if often:
+            calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s)
             plan = self._with_promises(self._found(inventory.domain), now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         else:
             plan = self._anew(dataclasses.replace(state.plan, limits=()), changed, state, now)
             what = message("measuring-anew", cause=why)
-        fresh = dataclasses.replace(
-            _afresh(state),
-            load_since_s=now.at_s,
-            calm_s=float(calm_s),
-            plan=plan,
-        )
+        fresh = dataclasses.replace(_afresh(state), load_since_s=now.at_s, calm_s=calm_s, plan=plan)
         subject = state.trial.subject if state.trial is not None else "layout"
         action = Action.WATCH if state.trial is None else Action.UNDO
         return fresh, (Step(action, subject, what),), ()
@@ -223,15 +211,14 @@ class PolluteBuffer:
             on = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=seen.counted)
             return on, (), (seen.why,)
         if not seen.keep:
-            barred = move.barred(state.plan)
+            barred = move.plan.barred(state.plan)
             failures = self._failed(state, barred, move.what, now.at_s, seen.why)
             undone = dataclasses.replace(state, failures=failures)
             return _to_rest(undone), (_undone(move, seen.why),), ()
-        back = dataclasses.replace(move, plan=state.plan)
         kept = dataclasses.replace(
             state,
             plan=move.plan,
-            failures=self._failed(state, back.barred(move.plan), None, now.at_s),
+            failures=self._failed(state, state.plan.barred(move.plan), None, now.at_s),
             looks=seen.looks,
             counted=seen.counted,
             trial=None,
@@ -368,7 +355,7 @@ def _written(before: State, now: Now, outcome: Outcome) -> tuple[State, Decision
         rule=None,
         changes=(),
         steps=steps,
-        allocation=masks.allocation(inventory, plan, placed),
+        allocation=masks.allocation(inventory, placed),
         layout=placed,
         moved=moved,
         why=why,
