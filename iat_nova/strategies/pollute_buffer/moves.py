@@ -132,9 +132,8 @@ def _aside(view: View, plan: Plan) -> Iterator[Promise]:
     Intel I/O RDT its port may write into one way below DDIO's ways (`masks.aside`), where a pollute
     buffer lies as well.
 
-    Without a share of the inbound lines, the other lines have DDIO's ways for themselves, as if the
-    ways had grown (``ddio-ways``). Inbound lines are not counted by port, so each port in DDIO's
-    ways counts as many. A trial shows the truth.
+    Without these lines, the other lines have DDIO's ways for themselves, as if the ways had grown
+    (``ddio-ways``). A trial shows the truth.
     """
     domain = view.inventory.domain
     if not domain.device_ports or not masks.aside(domain, plan):
@@ -146,7 +145,7 @@ def _aside(view: View, plan: Plan) -> Iterator[Promise]:
     for chosen in choices if view.busy else ():
         whose = frozenset(one.id for port in chosen for one in owners[port])
         changed = dataclasses.replace(plan, aside=plan.aside | chosen)
-        left = 1.0 - len(chosen) / (len(owners) - len(plan.aside & owners.keys()))
+        left = view.brought(owners.keys() - plan.aside - chosen, owners.keys() - plan.aside)
         expected = view.stake(view.readers - whose) * view.packets_missed * saved(left, 1.0)
         yield _promise(expected, "ddio", changed, "ports-aside", ports=tuple(sorted(chosen)))
     for port in sorted(plan.aside & owners.keys() if view.settled else ()):

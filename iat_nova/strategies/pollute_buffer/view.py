@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Set
 
 from iat_nova.model import DomainInventory, Parameters, Priority, Sample
 from iat_nova.strategies import readings
@@ -73,6 +74,20 @@ class View:
         rates = self.sample.tenants.get(tenant)
         monitored = rates.memory_bytes_per_s if rates is not None else None
         return max(self.misses(tenant) * LINE, monitored or 0.0)
+
+    def brought(self, some: Set[str], ports: Set[str]) -> float:
+        """Return the share of some ports in the lines that all these ports bring into the LLC.
+
+        A line that was allocated leaves for memory later, so memory traffic shows the share. If
+        traffic is not counted for each of these ports, all bring as many.
+        """
+        counted = {port: one.memory_bytes_per_s for port, one in self.sample.ports.items()}
+        traffic = {port: counted.get(port) for port in ports}
+        known = [one for one in traffic.values() if one is not None]
+        everything = math.fsum(known)
+        if len(known) < len(ports) or not everything:
+            return len(some) / len(ports)
+        return math.fsum(traffic[port] or 0.0 for port in some) / everything
 
     def fills(self, who: frozenset[str]) -> float:
         """Return the LLC fills of these tenants in lines per second."""

@@ -14,6 +14,7 @@ from iat_nova.model import (
     DevicePort,
     Layout,
     Parameters,
+    PortRates,
     Priority,
     Sample,
     Tenant,
@@ -136,6 +137,32 @@ class AsideTest(unittest.TestCase):
         one_aside = dataclasses.replace(found, aside=frozenset((OTHER,)))
         (second, *_) = (p for p, move in moves._aside(view, one_aside) if DISK in move.plan.aside)
         self.assertAlmostEqual(stake * (1 - (1 / 2) ** 0.5), second)
+
+    def test_promise_by_memory_traffic_of_ports(self) -> None:
+        """Where it is counted for each port in DDIO's ways; others do not count."""
+        here = server()
+        sample = _Seen(here, 0.1, 0.0).sample(None, 9.0, random.Random(1), 0.0)
+        now = judge.Now.seen(here.inventory, sample)
+        both, one = frozenset((DISK, OTHER)), frozenset((DISK,))
+        for brought, other_aside, left in (
+            ({NIC: 1, DISK: 14.0, OTHER: 1}, False, {both: 1 / 16, one: 2 / 16}),
+            ({NIC: 12, DISK: 1, OTHER: 3}, False, {both: 12 / 16, one: 15 / 16}),
+            ({NIC: 3, DISK: 1, OTHER: 9}, True, {both: 3 / 4}),
+            ({NIC: 0, DISK: 0, OTHER: 0}, False, {both: 1 / 3, one: 2 / 3}),
+            ({NIC: 1, DISK: None, OTHER: 9}, False, {both: 1 / 3, one: 2 / 3}),
+            ({NIC: 1, DISK: 9}, False, {both: 1 / 3, one: 2 / 3}),
+        ):
+            with self.subTest(brought=brought):
+                counted = {port: PortRates(None, rate) for port, rate in brought.items()}
+                seen = dataclasses.replace(sample, ports=counted)
+                view = View(here.inventory, Parameters(), seen, now.looks)
+                found = plan.found(here.inventory.domain, 2)
+                if other_aside:
+                    found = dataclasses.replace(found, aside=frozenset((OTHER,)))
+                promised = {move.plan.aside: gain for gain, move in moves._aside(view, found)}
+                stake = view.stake(view.readers) * view.packets_missed
+                for aside, share in left.items():
+                    self.assertAlmostEqual(stake * (1 - share**0.5), promised[aside])
 
     def test_undone_where_nobody_gains(self) -> None:
         """The trial is told, and undone."""
