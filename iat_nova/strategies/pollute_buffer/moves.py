@@ -193,8 +193,8 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
 
     An owner that does not reach the shared ways gains as well: it gets these.
     """
-    domain, every = view.inventory.domain, [plan.own] if plan.own else []
-    for lent in (*every, *((one,) for one in plan.own if len(plan.own) > 1)):
+    domain, single = view.inventory.domain, [(one,) for one in plan.own]
+    for lent in [plan.own, *single] if len(single) > 1 else single:
         owners = frozenset(one.tenant for one in lent)
         changed = dataclasses.replace(
             plan,
