@@ -36,3 +36,5 @@ class OwnersTest(unittest.TestCase):
                 self.assertEqual(expected, dict(owners.floats))
                 notes = [one.code for one in owners.notes.get(POOL, ())]
                 self.assertEqual([code] if code else [], notes)
+                others = set(host.host.online_cpus) - {2, 3} - (left or set())
+                self.assertEqual(others, owners.host)

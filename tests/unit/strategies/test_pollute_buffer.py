@@ -33,6 +33,7 @@ from iat_nova.model import (
 from iat_nova.store import records
 from iat_nova.strategies import readings, registry
 from iat_nova.strategies.layout.check import check
+from iat_nova.strategies.outlook import Outlook
 from iat_nova.strategies.pollute_buffer import (
     arrivals,
     judge,
@@ -478,6 +479,15 @@ class TrialTest(unittest.TestCase):
         self.assertEqual([10.0, 20.0, 40.0, 80.0, 160.0, 320.0, 640.0, 640.0, 640.0], delays)
         self.assertEqual([plan], [one.plan for one in barred])  # the other is forgotten by now
         self.assertEqual(10.0, failed(other, at_s)[-1].delay_s)
+
+    def test_the_outlook_is_unsettled_until_a_load_that_changed_is_calm(self) -> None:
+        """After that time it is what the search says."""
+        here, run = host((PC, FITS)), Run(0.0)
+        run.on(here, 20)
+        assert run.state is not None
+        waits = dataclasses.replace(run.state, load_since_s=run.at_s, calm_s=8.0)
+        self.assertIs(Outlook.UNSETTLED, run.strategy.outlook(waits, run.at_s + 7.9))
+        self.assertIsNot(Outlook.UNSETTLED, run.strategy.outlook(waits, run.at_s + 8.0))
 
     def test_a_load_that_goes_back_and_forth_does_not_have_the_same_tried_again(self) -> None:
         """Until its time is over, or a critical guest comes."""

@@ -112,6 +112,8 @@ class TestWhoGives(unittest.TestCase):
             ledger = Ledger(roster, Parameters(), PRESETS["iat"], state, sample)
             ledger.take_back(grant, Action.SHRINK, message("lapsed"))
             self.assertEqual({"x": wanted, "pc": 2}, ledger.counts)
+            taken = ledger.steps[0]
+            self.assertEqual(("pc", 3, 2), (taken.subject, taken.ways_before, taken.ways_after))
 
     def test_no_way_comes_back_to_who_has_its_maximum(self) -> None:
         """It stays in the pool then."""

@@ -58,6 +58,15 @@ class TestCoreCandidates(unittest.TestCase):
             ["stack", "vf"], self._order(who, before, sample(stack=ratio(20), vf=ratio(20)))
         )
 
+    def test_own_demand_serves_pc_first_then_the_largest_rise(self) -> None:
+        """Whoever asks first; a rise that is not known counts as none."""
+        pc, more, be = guest("pc", PC), guest("more", PC), guest("be")
+        who = roster(pc, guest("new", PC), more, be)
+        before = sample(pc=ratio(10), more=ratio(10), be=ratio(10))
+        after = sample(pc=ratio(20), more=ratio(30), be=ratio(90), new=ratio(50))
+        found = demand.own_candidates(who, ("be", "new", "pc", "more"), before, after)
+        self.assertEqual(["more", "pc", "new", "be"], [one.member.id for one in found])
+
     def test_who_was_not_measured_is_no_candidate(self) -> None:
         """A tenant absent from either sample has no rise."""
         who = roster(guest("a", io=True), guest("b", io=True))
