@@ -147,7 +147,7 @@ class HandOverFiles:
         return left if self._fresh(left.at_s, self.within_s) else None
 
     def snapshot(self) -> Mapping[str, Any]:
-        """Return the copy of the snapshot in the hand-over file; None without a valid copy.
+        """Return the copy of the snapshot in the hand-over file; empty without a valid copy.
 
         A restore uses the copy if the snapshot itself is lost. The next agent may take over
         (adopt) the masks for `within_s`; systemd restores right after. So the copy is valid for

@@ -316,6 +316,8 @@ def _pool(
             ]
             if member.wishes.llc_ways or member.wishes.llc_ways_max:
                 warnings.append(message("member-ways-unused", name=name))
+            if member.rule.weight != 1.0:
+                warnings.append(message("member-weight-unused", name=name))
             if member.priority is not priority:
                 warnings.append(
                     message(

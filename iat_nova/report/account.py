@@ -370,7 +370,7 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
             share = words.left(limit, part.seen.inventory)
             yield f"           memory bandwidth limited to {share}; {least}"
         if tenant.weight != 1.0:
-            yield f"           counts {tenant.weight:g} times as much as others of its priority"
+            yield f"           weight {tenant.weight:g} (its class's, for the default strategy)"
         for port in part.seen.ports():
             if port["port"] in tenant.ports:
                 told = port_table.sentence(part.seen, port)

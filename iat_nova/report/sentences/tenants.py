@@ -79,6 +79,7 @@ SENTENCES: Mapping[str, str] = {
     "member-warning": "{name}: {warning:also}",
     "member-ways-unused": "{name}: its flavor asks for LLC ways of its own; it floats, so the "
     "pool's count for it",
+    "member-weight-unused": "{name}: its class has a weight; it floats, so the pool's, 1, counts",
     "member-priority-unused": "{name} is {asked} and floats, so it gets the pool's priority "
     "{priority} (pool.priority)",
     # what libvirt and Nova say of a guest

@@ -12,7 +12,9 @@ from iat_nova.strategies.pollute_buffer.state import Failure, Member, State
 
 def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
     """Return the facts of all tenants that decisions depend on."""
-    return tuple(Member(t.id, t.priority, t.io, t.cpus, t.ways, t.ports) for t in inventory.tenants)
+    return tuple(
+        Member(t.id, t.priority, t.io, t.cpus, t.ways, t.ports, t.weight) for t in inventory.tenants
+    )
 
 
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
@@ -49,12 +51,16 @@ def has(plan: Plan, tenant: str) -> Message:
 def still_failed(state: State, members: tuple[Member, ...]) -> tuple[Failure, ...]:
     """Return the failures that would fail again.
 
-    There are none after a tenant arrived or changed that is critical, or of the stack, or was so.
+    There are none after a tenant arrived or changed that is critical, or of the stack, or was so;
+    nor after the weight of a tenant changed, as moves are then judged by other weights.
     """
     new = set(members) - set(state.members)
     changed = {member.id for member in new}
     before = [member for member in state.members if member.id in changed]
     if any(member.priority is not Priority.BE for member in (*new, *before)):
+        return ()
+    weights = {member.id: member.weight for member in before}
+    if any(member.weight != weights.get(member.id, member.weight) for member in new):
         return ()
     here = {member.id for member in members}
     return tuple(one for one in state.failures if one.plan.confined <= here)

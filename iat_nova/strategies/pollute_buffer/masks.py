@@ -121,12 +121,12 @@ def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, 
 
 def _most(kept: tuple[Own, ...], asked: Sequence[Own], left: int, classes: int) -> tuple[Own, ...]:
     """Return `kept` and those of `asked` that together have most ways; of equals the first."""
-    found = {sum(one.ways for one in kept): kept}
+    found = {(sum(one.ways for one in kept), len(kept)): kept}
     for one in asked:
-        for ways, owners in list(found.items()):
-            if ways + one.ways <= left and len(owners) < classes:
-                found.setdefault(ways + one.ways, (*owners, one))
-    return found[max(found)]
+        for (ways, count), owners in list(found.items()):
+            if ways + one.ways <= left and count < classes:
+                found.setdefault((ways + one.ways, count + 1), (*owners, one))
+    return found[max(found, key=lambda key: key[0])]
 
 
 def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:

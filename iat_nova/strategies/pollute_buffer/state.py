@@ -24,7 +24,7 @@ class Phase(enum.StrEnum):
 class Member:
     """The facts of a tenant that decisions depend on; any change counts as a change of tenants.
 
-    `ports`: of `CacheDomain.device_ports`; states of earlier versions lack it.
+    `ports`: of `CacheDomain.device_ports`. States of earlier versions lack `ports` and `weight`.
     """
 
     id: str
@@ -33,6 +33,7 @@ class Member:
     cpus: tuple[int, ...]
     ways: WayRequest
     ports: tuple[str, ...] = ()
+    weight: float = 1.0
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -336,6 +336,16 @@ classes:
                 (warning,) = texts(pool.warnings)
                 self.assertIn(warned, warning)
 
+    def test_a_weight_is_not_the_pools(self) -> None:
+        """A floating guest of a class with a weight: its owner is told."""
+        one = guest("a", dedicated_cpus=(), floating_cpus=(4,))
+        for weight, said in ((1, 0), (2, 1)):
+            pool = self.tenants(facts(one), f"classes: [{{name: c, weight: {weight}}}]")["pool"]
+            self.assertEqual(1.0, pool.weight)
+            self.assertEqual(
+                said, sum("has a weight; it floats" in t for t in texts(pool.warnings))
+            )
+
     def test_flavors_speak_where_nova_does_not(self) -> None:
         """The policy's flavors count exactly where extra specs are unknown."""
         text = (EXAMPLES / "old-nova.yaml").read_text()

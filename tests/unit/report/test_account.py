@@ -130,7 +130,7 @@ class TestAccount(unittest.TestCase):
         """It is told where the class has one."""
         for weight, said in ((1.0, False), (2.0, True)):
             page = account.page(self.tell({"weight": weight}), stories.NIGHT + 9)
-            self.assertEqual(said, "counts 2 times as much as others of its priority" in page)
+            self.assertEqual(said, "weight 2 (its class's, for the default strategy)" in page)
 
     def test_a_limit_of_bandwidth(self):
         """It is told where there is one, with the least that the policy leaves."""

@@ -458,6 +458,8 @@ class TrialTest(unittest.TestCase):
             )
             expected = failed if before is after else ()
             self.assertEqual(expected, arrivals.still_failed(run.state, members))
+            heavy = tuple(dataclasses.replace(one, weight=2.0) for one in run.state.members)
+            self.assertEqual((), arrivals.still_failed(run.state, heavy))
 
     def test_what_failed_is_barred_twice_as_long_each_time(self) -> None:
         """10 s, 20 s, and so on to the most; long after, it begins anew."""
@@ -1314,6 +1316,12 @@ class PromiseTest(unittest.TestCase):
             with self.subTest(ways=ways):
                 self.kept(here)
                 self.assertEqual(owners, run_once(here).plan.owners)
+
+    def test_few_classes_go_to_the_largest_guarantees(self) -> None:
+        """Of 1, 1, 2 and 3 ways, the two that fit into two classes are 2 and 3."""
+        asked = [plan.Own(f"t{number}", ways) for number, ways in enumerate((1, 1, 2, 3))]
+        self.assertEqual(tuple(asked[2:]), masks._most((), asked, 7, 2))
+        self.assertEqual((asked[0], asked[3]), masks._most((), asked, 4, 2))
 
 
 class RulesTest(unittest.TestCase):
