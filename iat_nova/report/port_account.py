@@ -4,15 +4,20 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from iat_nova.common import amounts as figures
 from iat_nova.model import Action, DevicePort, DomainInventory, PortGroup, Priority, Tenant
-from iat_nova.report import account, escape, port_table, times, view, waymap
-from iat_nova.report.turns import MOVE, Turn, Turns
+from iat_nova.report import account, escape, port_table, times, view, waymap, words
+from iat_nova.report.turns import MOVE, PHASE, Turn, Turns
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
+from iat_nova.strategies import readings
+from iat_nova.strategies.pollute_buffer.trial import SUFFERS
+from iat_nova.strategies.pollute_buffer.view import View
 from iat_nova.strategies.registry import DEFAULT
 
 _INDENT = 11
@@ -23,7 +28,8 @@ class PortAccount:
     """The explanation of a port.
 
     `here`: the port is in the latest inventory. `turns`: decisions about the port, newest first.
-    `since`: the last move of the port, `kept`: the last one that was kept; None if not recorded.
+    `since`: the last move of the port, `kept`: the decision since then that kept the port's ways;
+    None if not recorded.
     """
 
     port: DevicePort
@@ -69,15 +75,19 @@ def give(
     inventory, port = found
     number = inventory.domain.id
     now = next((one for one in seen.domains if one.inventory.domain.id == number), None)
-    here = now is not None and port in now.inventory.domain.device_ports
+    present = now.inventory.domain.device_ports if now is not None else ()
+    here = next((one for one in present if one.id == port.id), None)  # other devices, perhaps
     turns, since = _turns(reader, port.id, number)
     kept = next((one for one in turns if one.kind == Action.KEEP), None)
-    domain = now if now is not None and here else DomainView(inventory, None, None)
-    return PortAccount(port, domain, seen, here, seen_s, turns, since, kept)
+    if kept is not None and since is not None and kept.row <= since.row:
+        kept = None
+    domain = now if now is not None and here is not None else DomainView(inventory, None, None)
+    told = tuple(turns[: account.SHOWN])
+    return PortAccount(here or port, domain, seen, here is not None, seen_s, told, since, kept)
 
 
-def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[tuple[Turn, ...], Turn | None]:
-    """Return the newest decisions about a port, and the last one that moved it."""
+def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[list[Turn], Turn | None]:
+    """Return the newest decisions about a port, those since its last move, and this move."""
     turns, found = Turns(reader), []
     since = None
     for recorded in reader.decisions(account.SCANNED, domain):
@@ -87,12 +97,16 @@ def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[tuple[Turn, .
         found += done
         if len(found) >= account.SHOWN and since is not None:
             break
-    return tuple(found[: account.SHOWN]), since
+    return found, since
 
 
 def _concerns(port: str, turn: Turn) -> bool:
-    """Tell whether an action is about a port: its subject, or several ports together."""
-    named = turn.kind != MOVE and port in turn.reason
+    """Tell whether an action is about a port: its subject, or several ports together.
+
+    A change of phase names moves that were *not* made.
+    """
+    whole = rf"(?<![\w:.]){re.escape(port)}(?!\w)"  # not 10000:e1:00.0 for 0000:e1:00.0
+    named = turn.kind not in (MOVE, PHASE) and re.search(whole, turn.reason) is not None
     return turn.acts and (turn.subject == port or named)
 
 
@@ -106,7 +120,7 @@ def why(one: PortAccount) -> list[str]:
         )
     elif one.here:
         found.append("no recorded decision moved it")
-    if one.kept is not None and one.since is not None and one.kept.row != one.since.row:
+    if one.kept is not None and one.since is not None:
         when = times.moment(one.kept.wall_s)
         found.append(f"{when}, decision #{one.kept.iteration}: kept: {one.kept.reason}")
     return found
@@ -117,6 +131,10 @@ def _why(one: PortAccount) -> Iterator[str]:
         yield "it is not on this host now"
         return
     said = one.view.now
+    if said is not None and said.status.reasons:
+        yield f"the agent only observes: {words.observing(said.status)}"
+    if view.pause(one.view) is not None:
+        yield "the masks are frozen (iat-nova pause)"
     strategy = said.status.strategy if said is not None else None
     if one.group is not None:
         return
@@ -128,7 +146,32 @@ def _why(one: PortAccount) -> Iterator[str]:
         names = ", ".join(critical)
         yield f"packets for {names} come through it: such a port stays in DDIO's ways"
     else:
-        yield "it gets a way of its own if a trial shows that critical tenants gain by it"
+        yield from _untried(one) or (
+            "it gets a way of its own if a trial shows that critical tenants gain by it",
+        )
+
+
+def _untried(one: PortAccount) -> list[str]:
+    """Return why the default strategy tries no way of its own now, by the latest sample."""
+    number, latest = one.seen.inventory.domain.id, one.seen.latest
+    if latest is None or one.view.now is None:
+        return []
+    sample, numbers = latest.iteration.sample, one.view.now.status.parameters.of(number)
+    looks = readings.look(one.seen.inventory.tenants, sample)
+    seen = View(one.seen.inventory, numbers, sample, looks)
+    found = [
+        f"LLC hits save {_name(one, its)} {seen.hits_save(its.id):.1%} of its cycles: such a port "
+        f"stays in DDIO's ways (tried below {SUFFERS:.0%})"
+        for its in one.owners
+        if its.priority is not Priority.BE and seen.hits_save(its.id) >= SUFFERS
+    ]
+    if not seen.busy:
+        low = figures.rate(numbers.threshold_miss_low_per_s)
+        found.append(
+            f"{figures.rate(seen.inbound)} DDIO misses: too few for a trial of a way of its own "
+            f"(threshold_miss_low {low})"
+        )
+    return found
 
 
 def _reads(tenant: Tenant) -> bool:
@@ -169,8 +212,9 @@ def page(one: PortAccount, *, width: int = 80, colour: bool = False) -> str:
         lines += _field("", f"not here now; last seen {times.moment(one.seen_s)}", width)
     for number, text in enumerate(_behind(one)):
         lines += _field("" if number else "Behind it", text, width)
-    lines += _field("Class", _class(one), width)
-    lines += _field(f"Domain {one.seen.inventory.domain.id}", _sentence(one), width)
+    if one.here:
+        lines += _field("Class", _class(one), width)
+        lines += _field(f"Domain {one.seen.inventory.domain.id}", _sentence(one), width)
     if one.seen.layout is not None:
         room = width - _INDENT
         inventory = one.seen.inventory

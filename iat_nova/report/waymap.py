@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import re
+from collections.abc import Iterator
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import DDIO, DomainInventory, Layout, PortGroup, Priority, Sample, WayMask
@@ -94,8 +95,10 @@ def text(
     cell = max(LEAST_CELL, min(MOST_CELL, (width - margins) // ways))
     boxes, marks = [], _marks(layout, ways)
     for segment in segments(layout, inventory):
-        name, rest = _box(segment, label(segment, inventory), cell, marks)
-        boxes.append(_painted(name, rest, segment, inventory) if colour else f"[{name}{rest}]")
+        named = label(segment, inventory)
+        for part in _parts(segment, marks) if named else (segment,):
+            name, rest = _box(part, named, cell, marks)
+            boxes.append(_painted(name, rest, part, inventory) if colour else f"[{name}{rest}]")
     return f"0 {''.join(boxes)} {ways - 1}"
 
 
@@ -196,6 +199,20 @@ def _marks(layout: Layout, ways: int) -> str:
     for mask, sign in written:
         marks = [sign if mask & (1 << way) else one for way, one in enumerate(marks)]
     return "".join(marks)
+
+
+def _parts(segment: Segment, marks: str) -> Iterator[Segment]:
+    """Divide a segment that begins with marked ways where the sign changes.
+
+    The name would hide one of the signs.
+    """
+    way, end = segment.lowest, segment.lowest + segment.count
+    while way < end:
+        same = len(marks[way:end]) - len(marks[way:end].lstrip(marks[way]))
+        count = same if marks[way].strip() else end - way
+        ddio = WayMask(segment.ddio & WayMask.span(way, count))
+        yield dataclasses.replace(segment, lowest=way, count=count, ddio=ddio)
+        way += count
 
 
 def _box(segment: Segment, name: str, cell: int, marks: str) -> tuple[str, str]:

@@ -147,6 +147,34 @@ class TestWayMap(unittest.TestCase):
         ]
         self.assertEqual("123456789+++", "".join(signs))
 
+    def test_no_name_hides_a_sign(self):
+        """The digit of ports and DDIO's mark are seen in the box of tenants with both."""
+        inventory = stories.inventory()
+        tenants = tuple(
+            dataclasses.replace(one, name=name)
+            for one, name in zip(inventory.tenants, ("database", "forwarder", "job"), strict=True)
+        )
+        inventory = dataclasses.replace(inventory, tenants=tenants)
+        database, *others = (one.id for one in tenants)
+        for width, first, below in itertools.product(range(60, 161), (5, 7, 8), (0xFF, 0x3F)):
+            layout = Layout(
+                WayMask(0x600),
+                (Group((database,), WayMask(below)), Group(tuple(others), WayMask(0x7FF))),
+                ports=(PortGroup(("0000:3c:00.0",), WayMask.span(first, 9 - first)),),
+            )
+            drawn = waymap.text(layout, inventory, width=width)
+            boxes = drawn.removeprefix("0 ").removesuffix(" 10")
+            self.assertIn("1", boxes)
+            self.assertIn("~", boxes)
+            self.assertLessEqual(len(drawn), width)
+        layout = Layout(
+            WayMask(0x600),
+            (Group((database,), WayMask(0xFF)), Group(tuple(others), WayMask(0x7FF))),
+            ports=(PortGroup(("0000:3c:00.0",), WayMask(0x100)),),
+        )
+        drawn = waymap.text(layout, inventory, width=80)
+        self.assertTrue(drawn.endswith("[fo…1][for…~~ddio] 10"), drawn)
+
     def test_digits_of_names_are_no_marks(self):
         """Only the marks of DDIO and ports are red."""
         inventory = stories.inventory()

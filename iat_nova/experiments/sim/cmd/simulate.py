@@ -173,8 +173,10 @@ def _page(result: Result) -> str:
     if result.transitions:
         steps = ", ".join(f"{number} at {at_s:g} s" for at_s, number in result.transitions)
         lines += ["", f"transitions: {steps}"]
-    drawn = _way_map(result)
-    return "\n".join([*lines, "", f"at the end: {drawn}"] if drawn else lines)
+    if result.last is not None and result.inventory is not None:
+        lines += ["", f"at the end: {_way_map(result)}"]
+        lines += waymap.legend(result.last.layout, result.inventory)
+    return "\n".join(lines)
 
 
 def _latency(latency_us: float | None) -> str:

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the page of a run shows."""
+
+import dataclasses
+import unittest
+
+from iat_nova.experiments.sim.cmd import simulate
+from iat_nova.experiments.sim.run import Result
+from iat_nova.model import DevicePort, PortGroup, WayMask
+from tests.unit import stories
+
+
+class PageTest(unittest.TestCase):
+    def test_signs_of_ports(self):
+        """A line below the way map names the ports of each digit."""
+        first = stories.inventory()
+        port = DevicePort("0000:5e:00.0", ("0000:5e:00.0",))
+        domain = dataclasses.replace(first.domain, device_ports=(port,))
+        inventory = dataclasses.replace(first, domain=domain)
+        last = stories.quiet(1, stories.NIGHT).decision
+        own = dataclasses.replace(last.layout, ports=(PortGroup((port.id,), WayMask(0x100)),))
+        last = dataclasses.replace(last, layout=own)
+        result = Result("s", "iat", 1, 1.0, 1.0, {}, (), (), (), (), (last,), last, inventory)
+        *_, drawn, legend = simulate._page(result).splitlines()
+        self.assertIn("][11111~~~~~~~ddio] 10", drawn)
+        self.assertEqual("1: port 0000:5e:00.0 (no tenant)", legend)
