@@ -18,6 +18,7 @@ SENTENCES: Mapping[str, str] = {
     # moves of pollute-buffer
     "best-effort-topmost": "best-effort tenants into the topmost ways, critical ones without I/O "
     "out of them",
+    "buffer-size": "a pollute buffer of {ways} ways",
     "confine": "into the pollute buffer",
     "confine-to-own": "to its own ways",
     "ddio-any-way": "devices fill any way again",

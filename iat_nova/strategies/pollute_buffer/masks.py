@@ -210,7 +210,7 @@ def _buffer(inventory: DomainInventory, plan: Plan) -> WayMask:
             return topmost
     confined = plan.confined - plan.owners
     asked = (one.ways.min for one in inventory.tenants if one.id in confined)
-    ways = min(max(BUFFER_WAYS, domain.min_ways, *asked), everything.count)
+    ways = min(max(1, plan.buffer, domain.min_ways, *asked), everything.count)
     top = everything.highest + 1
     if not plan.on_ddio:
         top = max(min(top, domain.ways - plan.ddio), everything.lowest + ways)

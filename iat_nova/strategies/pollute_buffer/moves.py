@@ -46,6 +46,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         apart = dataclasses.replace(
             plan,
             confined=plan.confined | best_effort,
+            buffer=max(plan.buffer, BUFFER_WAYS),
             on_ddio=True,
             clear=True,
         )
@@ -56,7 +57,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         yield _promise(view.relief(free, inbound), "layout", clear, "keep-clear")
     elif view.settled:
         everything = open_ways(view.inventory.domain).count
-        dirty = max(plan.ddio, BUFFER_WAYS if plan.on_ddio and plan.confined else 0)
+        dirty = max(plan.ddio, plan.buffer if plan.on_ddio and plan.confined else 0)
         expected = view.stake(free - plan.confined) * saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)
         yield _promise(expected, "layout", back, "keep-clear-no-more")
@@ -92,6 +93,21 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
             yield _promise(view.relief(free - alone, misses), one, changed, code, tenant=one)
 
 
+def _size(view: View, plan: Plan) -> Iterator[Promise]:
+    """Yield a larger buffer for stalled tenants inside, and a smaller buffer for those outside."""
+    if not plan.confined - plan.owners or (plan.on_ddio and len(plan.own) > 1):
+        return
+    shared = masks.shared(view.inventory.domain, plan).count
+    within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)
+    for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - view.settled):
+        if ways != plan.buffer and max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
+            rest = shared - plan.buffer, shared - ways
+            expected = within * max(0.0, saved(plan.buffer, ways))
+            expected += outside * max(0.0, saved(*rest))
+            changed = dataclasses.replace(plan, buffer=ways)
+            yield _promise(expected, "layout", changed, "buffer-size", ways=ways)
+
+
 def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
     """Yield two more ways for DDIO while inbound lines miss and I/O tenants are stalled.
 
@@ -118,7 +134,9 @@ def _ddio(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _ddio_move(promise: float, plan: Plan, ways: int) -> Promise:
-    changed = dataclasses.replace(plan, ddio=ways)
+    """Return a change of DDIO's ways; a buffer on these ways keeps its own share."""
+    buffer = max(BUFFER_WAYS, plan.buffer + ways - plan.ddio) if plan.on_ddio else plan.buffer
+    changed = dataclasses.replace(plan, ddio=ways, buffer=buffer)
     if not ways:
         return _promise(promise, "ddio", changed, "ddio-any-way")
     return _promise(promise, "ddio", changed, "ddio-ways", ways=ways)
@@ -265,6 +283,7 @@ def _lowered(view: View, plan: Plan, tenant: Tenant) -> tuple[int, float]:
 FAMILIES: Mapping[str, Callable[[View, Plan], Iterator[Promise]]] = {
     "topmost-ways": _apart,
     "confine-single": _ones,
+    "buffer-size": _size,
     "ports-aside": _aside,  # takes no ways from tenants, as more ways of DDIO's do
     "ddio-ways": _ddio,
     "port-dca": _dca,

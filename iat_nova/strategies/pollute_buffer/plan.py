@@ -7,7 +7,7 @@ import dataclasses
 
 from iat_nova.model import UNLIMITED, CacheDomain, Message
 
-BUFFER_WAYS = 2  # ways of the buffer; so many shared ways besides DDIO's always remain
+BUFFER_WAYS = 2  # ways: least buffer at first, step of its growth, least shared ways besides DDIO's
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,13 +28,14 @@ class Limit:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Plan:
-    """Confined tenants, the place of the buffer, and DDIO's ways.
+    """Confined tenants, the buffer, and DDIO's ways.
 
     Without confined tenants and without further settings, a plan is a host without the agent.
 
     * `confined`: tenants in the buffer.
+    * `buffer`: number of the buffer's ways. The buffer lies below DDIO's ways.
     * `ddio`: number of DDIO's ways.
-    * `on_ddio`: the buffer lies in the topmost ways, where devices write as well; otherwise below.
+    * `on_ddio`: the buffer lies in the topmost ways, where devices write as well.
     * `clear`: critical tenants without I/O stay out of DDIO's ways, and out of a buffer in the
       topmost ways. Lines in ways that others fill are soon evicted.
     * `own`: tenants with ways that no other tenant may fill (see `masks`). A confined owner has no
@@ -46,6 +47,7 @@ class Plan:
     """
 
     confined: frozenset[str]
+    buffer: int
     ddio: int
     on_ddio: bool = False
     clear: bool = False
@@ -60,9 +62,11 @@ class Plan:
         return next((one.percent for one in self.limits if one.tenant == tenant), UNLIMITED)
 
     def without(self, gone: frozenset[str]) -> Plan:
-        """Return the plan without the tenants `gone` in the buffer; an empty one lies nowhere."""
+        """Return the plan without the tenants `gone` in the buffer; an empty buffer is reset."""
         left = self.confined - gone
-        return dataclasses.replace(self, confined=left, on_ddio=self.on_ddio and bool(left))
+        if left:
+            return dataclasses.replace(self, confined=left)
+        return dataclasses.replace(self, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
 
     def barred(self, other: Plan) -> Plan:
         """Return what to bar if this plan is worse than `other`: under any limits, if equal.
@@ -99,4 +103,4 @@ class Move:
 def found(domain: CacheDomain, ddio_least: int) -> Plan:
     """Return the plan of a host as found: no tenant confined."""
     ddio = domain.ddio_found.count if domain.ddio_found is not None else ddio_least
-    return Plan(frozenset(), ddio)
+    return Plan(frozenset(), BUFFER_WAYS, ddio)

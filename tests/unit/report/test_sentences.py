@@ -184,7 +184,7 @@ class TestRewording(unittest.TestCase):
 
         def run():
             told = Run()
-            told.on(host((PC, FITS), (PC, STREAM), (BE, FITS)), 60)
+            told.on(host((PC, FITS), (BE, STREAM)), 60)
             states = records.unstructure(told.state)
             return [records.unstructure(one) for one in told.decisions], states
 

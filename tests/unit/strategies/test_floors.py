@@ -217,13 +217,13 @@ class FloorTest(unittest.TestCase):
         faster = dataclasses.replace(one, speed=1.05 * one.speed)
         confined = dataclasses.replace(state.plan, confined=frozenset({"t1"}), clear=True)
         released = dataclasses.replace(confined, confined=frozenset())
-        topmost = dataclasses.replace(confined, on_ddio=True)
+        larger = dataclasses.replace(confined, buffer=6)
         limited = dataclasses.replace(confined, limits=(Limit("t1", 50),))
         sample = here.sample(None, 3.0, random.Random(1), 0.0)
         for before, after, keep in (
             (confined, released, True),
             (limited, confined, True),
-            (confined, topmost, False),
+            (confined, larger, False),
         ):
             seen = dataclasses.replace(
                 state,

@@ -261,24 +261,18 @@ class TrialTest(unittest.TestCase):
             mine, other = (judge.stakes(weighed, before, {})[one].misses for one in ("t0", "t1"))
             self.assertAlmostEqual(weights[0], mine / other)
 
-    def test_a_buffer_has_two_ways_or_the_least_of_hardware_and_tenants(self) -> None:
-        """Below DDIO's ways, or the topmost, however many DDIO has."""
-        for least, asked, ddio, on_ddio, mask in (
-            (1, 1, 2, False, 0x180),
-            (3, 1, 2, False, 0x1C0),
-            (1, 4, 2, False, 0x1E0),
-            (1, 1, 4, False, 0x060),
-            (1, 1, 2, True, 0x600),
-            (1, 1, 4, True, 0x600),
-            (1, 1, 0, True, 0x600),
-        ):
-            here = host((PC, PART), (BE, STREAM), min_ways=least)
-            first, second = here.inventory.tenants
-            second = dataclasses.replace(second, ways=WayRequest(asked, asked, 11))
-            inventory = dataclasses.replace(here.inventory, tenants=(first, second))
-            placed = masks.layout(inventory, Plan(frozenset({"t1"}), ddio, on_ddio=on_ddio))
-            with self.subTest(least=least, asked=asked, ddio=ddio, on_ddio=on_ddio):
-                self.assertEqual(WayMask(mask), placed.mask_of("t1"))
+    def test_a_buffer_keeps_the_least_ways_of_the_hardware(self) -> None:
+        """A way where the hardware takes masks of one way, otherwise as many as it takes."""
+        for least, sizes in ((1, {4, 1}), (2, {4})):
+            here, run = host((PC, PART), (BE, STREAM), min_ways=least), Run(0.0)
+            run.on(here, 2)
+            assert run.state is not None
+            now = long_after(here)
+            view = View(here.inventory, Parameters(), now.sample, run.state.looks)
+            found = moves.candidates(view, Plan(frozenset({"t1"}), 2, 2))
+            ways = {one.what.values["ways"] for _, one in found if one.what.code == "buffer-size"}
+            with self.subTest(least=least):
+                self.assertEqual(sizes, ways)
 
     def test_critical_streams_go_apart_with_best_effort_tenants(self) -> None:
         """Both streams beside a loop, a part of which always hits: it needs neither in its ways."""
@@ -288,6 +282,18 @@ class TrialTest(unittest.TestCase):
         assert run.state is not None
         self.assertEqual({"t1", "t2"}, run.state.plan.confined)
         self.assertGreater(here.under(run.state.layout).speeds[0], 1.2 * before)
+
+    def test_a_buffer_on_ddio_beside_two_owners_has_ddios_ways(self) -> None:
+        """Its size is then that of DDIO's ways; beside one owner it is tried like any other."""
+        here, run = host((PC, PART), (PC, PART), (BE, STREAM)), Run(0.0)
+        run.on(here, 2)
+        assert run.state is not None
+        view = View(here.inventory, Parameters(), long_after(here).sample, run.state.looks)
+        confined = Plan(frozenset({"t2"}), 3, 3, on_ddio=True)
+        for own, sizes in (((Own("t0", 2),), True), ((Own("t0", 2), Own("t1", 2)), False)):
+            found = moves.candidates(view, dataclasses.replace(confined, own=own))
+            codes = {move.what.code for _, move in found}
+            self.assertEqual(sizes, "buffer-size" in codes)
 
     def test_best_effort_above_its_minimum_stays_in_the_buffer(self) -> None:
         """Its confinement has paid; below its minimum, and if critical, it may be released."""
@@ -299,7 +305,7 @@ class TrialTest(unittest.TestCase):
         now = long_after(here)
         floors = {"t2": 0.9 * looks["t2"].speed, "t3": 1.1 * looks["t3"].speed}
         view = View(here.inventory, Parameters(), now.sample, looks, floors)
-        found = moves.candidates(view, Plan(confined, 2))
+        found = moves.candidates(view, Plan(confined, 2, 2))
         released = {one.subject for _, one in found if one.what.code == "release"}
         self.assertEqual({"t1", "t3"}, released)
 
@@ -341,8 +347,8 @@ class TrialTest(unittest.TestCase):
 
     def test_an_empty_buffer_has_no_size(self) -> None:
         """Who is confined next is not given the ways that others once needed there."""
-        used = Plan(frozenset({"t1"}), 2, on_ddio=True)
-        self.assertEqual(Plan(frozenset(), 2), used.without(frozenset({"t1"})))
+        used = Plan(frozenset({"t1"}), 6, 2, on_ddio=True)
+        self.assertEqual(Plan(frozenset(), 2, 2), used.without(frozenset({"t1"})))
 
     def test_the_host_class_has_what_nobody_else_may_fill(self) -> None:
         """At each moment, also when it was confined and those it would have harmed have left."""
@@ -433,14 +439,14 @@ class TrialTest(unittest.TestCase):
 
     def test_what_did_not_pay_is_not_tried_again_because_a_neighbour_comes(self) -> None:
         """A best-effort guest that fills nothing changes nothing; a critical one might."""
-        those = ((PC, FITS), (PC, FITS), (PC, PART))
+        pair = ((PC, FITS), (PC, FITS))
         for priority, again in ((BE, False), (PC, True)):
             run = Run()
-            run.on(host(*those), 60)
+            run.on(host(*pair), 60)
             undone = {step.reason.values["move"] for step in run.steps("undone")}
             self.assertTrue(undone)
             run.decisions.clear()
-            run.on(host(*those, (priority, MissCurve(0.001, ()))), 20)
+            run.on(host(*pair, (priority, MissCurve(0.001, ()))), 20)
             tried = set(run.tried())
             self.assertEqual(again, not undone.isdisjoint(tried), (undone, tried))
 
@@ -463,8 +469,8 @@ class TrialTest(unittest.TestCase):
 
     def test_what_failed_is_barred_twice_as_long_each_time(self) -> None:
         """10 s, 20 s, and so on to the most; long after, it begins anew."""
-        strategy, plan = PolluteBuffer(Parameters()), Plan(frozenset(("t1",)), 2)
-        other, what = Plan(frozenset(("t0",)), 2), message("confine", tenant="t1")
+        strategy, plan = PolluteBuffer(Parameters()), Plan(frozenset(("t1",)), 2, 2)
+        other, what = Plan(frozenset(("t0",)), 2, 2), message("confine", tenant="t1")
         state = strategy.initial(host((PC, FITS)).inventory, 0.0)
 
         def failed(plan: Plan, at_s: float) -> tuple[Failure, ...]:
@@ -494,8 +500,7 @@ class TrialTest(unittest.TestCase):
     def test_a_load_that_goes_back_and_forth_does_not_have_the_same_tried_again(self) -> None:
         """Until its time is over, or a critical guest comes."""
         run, tried = Run(), 0
-        little = MissCurve(0.0, (Piece(0.6, 6.0, 1.0),))  # each way more helps
-        calm, busy = host((PC, little), (BE, little)), host((PC, STREAM), (BE, PART))
+        calm, busy = host((PC, FITS), (BE, FITS)), host((PC, STREAM), (BE, FITS))
         for _ in range(12):
             for here in (calm, busy):
                 for _ in range(7):
@@ -549,7 +554,7 @@ class TrialTest(unittest.TestCase):
             ("release", bears + 1, True),
         ):
             failures = tuple(
-                Failure(Plan(frozenset({one}), 2), message(kind, tenant=one), 1e3, 1e3)
+                Failure(Plan(frozenset({one}), 2, 2), message(kind, tenant=one), 1e3, 1e3)
                 for one in map(str, range(times))
             )
             found, _ = search.next_move(
@@ -565,7 +570,7 @@ class TrialTest(unittest.TestCase):
         assert run.state is not None
         now = long_after(here)
         failures = tuple(
-            Failure(Plan(frozenset({one}), 2), message("release"), 10.0, now.at_s + 9.0)
+            Failure(Plan(frozenset({one}), 2, 2), message("release"), 10.0, now.at_s + 9.0)
             for one in map(str, range(9))
         )
         state = dataclasses.replace(run.state, failures=failures, load_since_s=0.0)
@@ -594,7 +599,7 @@ class TrialTest(unittest.TestCase):
 
     def test_an_undone_trial_is_followed_by_two_samples_under_the_former_masks(self) -> None:
         """The next trial is judged by readings that the last one did not disturb."""
-        here, run = host((PC, FITS), (PC, FITS), (PC, PART)), Run()
+        here, run = host((PC, FITS), (PC, FITS)), Run()
         run.on(here, 60)
         undone = [one.at_s for one in run.decisions if "undone" in reasons(one)]
         tried = [one.at_s for one in run.decisions if "tried" in reasons(one)]
@@ -1016,7 +1021,7 @@ class PortTest(unittest.TestCase):
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         now = judge.Now.seen(here.inventory, sample)
         more = dataclasses.replace(state.plan, ddio=4)
-        for plan_, other in ((more, None), (dataclasses.replace(state.plan, clear=True), "t1")):
+        for plan_, other in ((more, None), (dataclasses.replace(state.plan, buffer=3), "t1")):
             tried = plan.Move("ddio", plan_, message("ddio-ways", ways=4))
             seen = dataclasses.replace(state, looks=now.looks, trial=tried)
             rates = sample.tenants["t1"]
@@ -1084,7 +1089,7 @@ class CleanTest(unittest.TestCase):
         """Return each tenant's mask under a plan; `io`: who reads packets."""
         here = host((PC, FITS), (PC, FITS), (BE, STREAM)).inventory
         tenants = tuple(dataclasses.replace(t, io=t.id == io) for t in here.tenants)
-        made = Plan(frozenset({"t2"}), 2, on_ddio=True, clear=True)
+        made = Plan(frozenset({"t2"}), 3, 2, on_ddio=True, clear=True)
         inventory = dataclasses.replace(here, tenants=tenants)
         placed = masks.layout(inventory, dataclasses.replace(made, **changes))  # type: ignore[arg-type]
         return {tenant.id: placed.mask_of(tenant.id) for tenant in tenants}
@@ -1099,8 +1104,8 @@ class CleanTest(unittest.TestCase):
 
     def test_critical_tenants_without_io_keep_clear(self) -> None:
         """Who reads packets may fill DDIO's ways: its packets are there."""
-        self.assertEqual({"t0": 0x7FF, "t1": 0x1FF, "t2": 0x600}, self.masks("t0"))
-        below = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x180}
+        self.assertEqual({"t0": 0x7FF, "t1": 0x0FF, "t2": 0x700}, self.masks("t0"))
+        below = {"t0": 0x7FF, "t1": 0x1FF, "t2": 0x1C0}
         self.assertEqual(below, self.masks("t0", on_ddio=False))
 
     def test_lines_of_devices_count_among_the_fills(self) -> None:
@@ -1121,7 +1126,7 @@ class CleanTest(unittest.TestCase):
         here = host((PC, FITS), (BE, STREAM), reserved_ways=WayMask(0x0FF))
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         view = View(here.inventory, Parameters(), sample, readings.look(here.tenants, sample))
-        shut = Plan(frozenset(), 6, clear=True)
+        shut = Plan(frozenset(), 2, 6, clear=True)
         found = {move.what.code: promise for promise, move in moves.candidates(view, shut)}
         self.assertEqual(view.stake(frozenset({"t0"})), found["keep-clear-no-more"])
 
@@ -1132,7 +1137,7 @@ class CleanTest(unittest.TestCase):
         view = View(here.inventory, Parameters(), sample, readings.look(here.tenants, sample))
         for owners, codes in ((1, ["lend"]), (2, ["lend", "lend", "lend-all"])):
             own = tuple(Own(f"t{number}", 2) for number in range(owners))
-            plan = Plan(frozenset(), 2, own=own)
+            plan = Plan(frozenset(), 2, 2, own=own)
             found = [
                 move.what.code
                 for _, move in moves.candidates(view, plan)
@@ -1335,7 +1340,7 @@ class RulesTest(unittest.TestCase):
         for ways, fits in ((3, True), (4, False)):
             view = View(here.inventory, Parameters(), busy, readings.look(here.tenants, sample))
             own = (plan.Own("t0", ways), plan.Own("t1", ways))
-            found = moves._ddio(view, Plan(frozenset(), 0, own=own))
+            found = moves._ddio(view, Plan(frozenset(), 2, 0, own=own))
             self.assertEqual(fits, any(move.plan.ddio for _, move in found))
 
     def test_every_layout_can_be_applied(self) -> None:

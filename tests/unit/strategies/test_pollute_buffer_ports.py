@@ -270,7 +270,7 @@ class PlaceTest(unittest.TestCase):
             (cache, (), 11, 0),
         ):
             with self.subTest(mask=mask):
-                self.assertEqual(mask, masks.aside(domain, Plan(frozenset(), ddio, own=owned)))
+                self.assertEqual(mask, masks.aside(domain, Plan(frozenset(), 2, ddio, own=owned)))
 
     def test_classes(self) -> None:
         """The ports' class is one of the machine's."""

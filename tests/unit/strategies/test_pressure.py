@@ -252,7 +252,7 @@ class OutlookTest(unittest.TestCase):
         return api.outlook(self.strategy, dataclasses.replace(self.state, **changes), at_s)
 
     def failure(self, until_s: float, what=True) -> Failure:
-        return Failure(Plan(frozenset(), 2), object() if what else None, 10.0, until_s)
+        return Failure(Plan(frozenset(), 2, 2), object() if what else None, 10.0, until_s)
 
     def test_codes(self) -> None:
         rest = {"phase": Phase.REST}

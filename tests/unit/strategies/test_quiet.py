@@ -47,7 +47,7 @@ class RestTest(unittest.TestCase):
     """Of pollute-buffer, when the search is over."""
 
     def setUp(self) -> None:
-        self.here, self.run_ = host((PC, FITS), (PC, STREAM), (BE, FITS)), Run(0.005)
+        self.here, self.run_ = host((PC, FITS), (PC, FITS), (BE, STREAM)), Run(0.005)
         self.run_.on(self.here, 60)
 
     def last(self, code: str) -> Message:

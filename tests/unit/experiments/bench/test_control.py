@@ -30,13 +30,13 @@ class TestBenchControl(CliCase):
     def test_a_seed_draws_hosts_and_families_are_left_out(self):
         """Equal seeds, equal rows; another seed has other hosts."""
         asked = ("bench", "control", "--hosts", "1", "--jobs", "1", "--strategy", "pollute-buffer")
-        asked += ("--without", "confine-single,topmost-ways", "-f", "json")
+        asked += ("--without", "confine-single,buffer-size", "-f", "json")
         first, again, other = (
             json.loads(self.run_it(*asked, "--seed", seed)[1]) for seed in ("1", "1", "2")
         )
         self.assertEqual(first, again)
         self.assertEqual(
-            ["pollute-buffer", "pollute-buffer without confine-single,topmost-ways"],
+            ["pollute-buffer", "pollute-buffer without confine-single,buffer-size"],
             [row["strategy"] for row in first],
         )
         self.assertNotEqual(first[0]["regret_mean"], other[0]["regret_mean"])

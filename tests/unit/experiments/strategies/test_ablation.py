@@ -12,10 +12,10 @@ from iat_nova.strategies.pollute_buffer import moves
 class AblationTest(unittest.TestCase):
     def test_labels(self) -> None:
         """A family, several together, each in turn; a label gives back what makes the strategy."""
-        one, both, *each = ablation.labels(["ddio-ways", "ddio-ways,topmost-ways", "each"])
+        one, both, *each = ablation.labels(["ddio-ways", "ddio-ways,buffer-size", "each"])
         self.assertEqual("pollute-buffer without ddio-ways", one)
         self.assertEqual(
-            ("pollute-buffer", {"without": ["ddio-ways", "topmost-ways"]}), ablation.resolve(both)
+            ("pollute-buffer", {"without": ["ddio-ways", "buffer-size"]}), ablation.resolve(both)
         )
         self.assertEqual(len(moves.FAMILIES), len(each))
         self.assertEqual(("iat", {}), ablation.resolve("iat"))
@@ -25,7 +25,7 @@ class AblationTest(unittest.TestCase):
     def test_an_unknown_family(self) -> None:
         """The families that exist are listed."""
         with self.assertRaisesRegex(registry.StrategyError, "'ddio'.*ddio-ways"):
-            list(ablation.labels(["topmost-ways,ddio"]))
+            list(ablation.labels(["buffer-size,ddio"]))
 
     def test_no_operator_names_a_label(self) -> None:
         """The agent takes strategies by the registry, which knows no labels."""
