@@ -20,7 +20,7 @@ SCENARIOS = {"bash": "_iat_nova_scenarios", "zsh": "_iat_nova_scenarios"}
 COMPLETES = {
     **dict.fromkeys(("FILE", "TESTS", "FACTS"), shtab.FILE),
     **dict.fromkeys(("DIR", "FOLDER"), shtab.DIRECTORY),
-    **dict.fromkeys(("GUEST", "TIME|GUEST"), GUESTS),
+    **dict.fromkeys(("GUEST", "TIME|GUEST", "TIME|GUEST|PORT"), GUESTS),
     "SCENARIO": SCENARIOS,
 }
 """How an argument is completed, by the word that stands for it in the help."""
