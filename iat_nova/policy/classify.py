@@ -311,9 +311,7 @@ def _pool(
     for member in members:
         name = member.guest.display_name
         if guest_id(member.guest) not in owners.dedicated:  # else the guest's own tenant warns
-            warnings += [
-                message("member-warning", name=name, warning=one) for one in member.warnings
-            ]
+            warnings += [message("member-warning", name=name, warning=w) for w in member.warnings]
             if member.wishes.llc_ways or member.wishes.llc_ways_max:
                 warnings.append(message("member-ways-unused", name=name))
             if member.rule.weight != 1.0:

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explain one port of devices: who is behind it, its class of service, ways, and their changes."""
+"""Explain one port of devices: the tenants behind it, its class of service, ways and changes."""
 
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import Action, DevicePort, DomainInventory, PortGroup, Priority, Tenant
 from iat_nova.report import account, escape, port_table, times, view, waymap, words
-from iat_nova.report.turns import MOVE, PHASE, Turn, Turns
+from iat_nova.report.turns import Turn, Turns
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
@@ -101,13 +100,8 @@ def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[list[Turn], T
 
 
 def _concerns(port: str, turn: Turn) -> bool:
-    """Tell whether an action is about a port: its subject, or several ports together.
-
-    A change of phase names moves that were *not* made.
-    """
-    whole = rf"(?<![\w:.]){re.escape(port)}(?!\w)"  # not 10000:e1:00.0 for 0000:e1:00.0
-    named = turn.kind not in (MOVE, PHASE) and re.search(whole, turn.reason) is not None
-    return turn.acts and (turn.subject == port or named)
+    """Return whether an action is about a port: its subject, or one of the ports in its reason."""
+    return turn.acts and (turn.subject == port or port in turn.ports)
 
 
 def why(one: PortAccount) -> list[str]:

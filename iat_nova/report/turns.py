@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from iat_nova.model import DDIO, Action, DomainInventory, Layout, WayMask
+from iat_nova.model import DDIO, Action, DomainInventory, Layout, Message, WayMask
 from iat_nova.report import words
 from iat_nova.report.subjects import Subject
 from iat_nova.store.reader import HistoryReader, Recorded
@@ -21,7 +21,8 @@ KINDS = (*(action.value for action in Action), PHASE, MOVE)
 class Turn:
     """One action of a decision. `subject`: a tenant's or port's id, ``ddio``, ``layout``.
 
-    Counts are of ways, None where not known or not applicable.
+    Counts are of ways, None where not known or not applicable. `ports`: ids of ports of devices
+    that the reason of a strategy's action names.
     """
 
     row: int  # of the history
@@ -35,6 +36,7 @@ class Turn:
     ways_after: int | None
     reason: str
     written: bool
+    ports: tuple[str, ...] = ()
 
     @property
     def acts(self) -> bool:
@@ -108,7 +110,8 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
         yield turn(PHASE, "layout", None, None, why)
     for step in decision.steps:
         reason = names.sentence(step.reason)
-        yield turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
+        made = turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
+        yield dataclasses.replace(made, ports=tuple(_ports(step.reason)))
     done = [step for step in decision.steps if step.action.acts]
     told = {step.subject for step in done}
     ports = {one.id for one in inventory.domain.device_ports}
@@ -128,6 +131,16 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
                 if step.subject in whole
             )
             yield turn(MOVE, subject, *counts, f"{why}: {reasons}" if reasons else why)
+
+
+def _ports(said: Message) -> Iterator[str]:
+    """Yield the ports of devices that a message names, those in its parts included."""
+    for key, value in said.values.items():
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Message):
+                yield from _ports(one)
+            elif key in ("port", "ports"):
+                yield str(one)
 
 
 def _mask(layout: Layout | None, subject: str) -> WayMask | None:
