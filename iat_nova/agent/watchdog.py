@@ -11,6 +11,10 @@ import os
 import socket
 from collections.abc import Mapping
 
+from iat_nova.common.untrusted import shortened
+
+_MOST_TEXT = 600  # characters of up to 6 bytes: systemd ignores messages above 4096 bytes
+
 
 class Watchdog:
     """Send one datagram per message to the socket that systemd names in the environment."""
@@ -25,7 +29,7 @@ class Watchdog:
 
     def ready(self, status: str = "") -> None:
         """Report that the agent has started."""
-        self._send("READY=1\nSTATUS=" + status.replace("\n", " "))
+        self._send("READY=1\n" + _status(status))
 
     def alive(self) -> None:
         """Report a finished iteration; call at least twice every `interval_s`."""
@@ -38,7 +42,7 @@ class Watchdog:
 
     def status(self, text: str) -> None:
         """Set the status line of ``systemctl status``."""
-        self._send("STATUS=" + text.replace("\n", " "))
+        self._send(_status(text))
 
     def stopping(self) -> None:
         """Report that the shutdown has begun."""
@@ -62,6 +66,10 @@ class Watchdog:
         except OSError:
             # The queue is full or systemd restarts: the next message has the same content.
             return
+
+
+def _status(text: str) -> str:
+    return "STATUS=" + shortened(text.replace("\n", " "), _MOST_TEXT)
 
 
 def _interval_s(environment: Mapping[str, str]) -> float | None:

@@ -36,6 +36,18 @@ class Notify(unittest.TestCase):
             [self.systemd.recv(200) for _ in range(4)],
         )
 
+    def test_long_status(self):
+        """systemd ignores a message above 4096 bytes as a whole, with READY=1 in it."""
+        self.systemd.bind(self.path)
+        watchdog = self.watchdog(self.path)
+        for text in ("x" * 5000, "\U0001f5a5" * 5000, "\udcff" * 5000):
+            watchdog.ready(text)
+            watchdog.status(text)
+            ready, status = self.systemd.recv(1 << 17), self.systemd.recv(1 << 17)
+            self.assertTrue(ready.startswith(b"READY=1\nSTATUS="))
+            self.assertTrue(status.startswith(b"STATUS=") and status.endswith(b"..."))
+            self.assertLessEqual(max(len(ready), len(status)), 4096)
+
     def test_abstract_address(self):
         """An address with @ is one of Linux's abstract namespace."""
         name = f"iat-nova-test-{os.getpid()}"
