@@ -48,7 +48,6 @@ class SavedFirst:
     def __init__(self, counters: Counters, snapshot: Snapshot) -> None:
         self._counters = counters
         self._snapshot = snapshot
-        self._watched: frozenset[int] = frozenset()
         self.read = counters.read
         self.close = counters.close
 
@@ -56,7 +55,12 @@ class SavedFirst:
         """Save the settings about to be written, then count on these CPUs."""
         wanted = frozenset(cpus)
         self._snapshot.protect(backends.COUNTING)
-        if self._watched and wanted - self._watched:
+        if wanted - self._saved():
             self._snapshot.extend(backends.COUNTING)
-        self._watched |= wanted
         self._counters.watch(wanted)
+
+    def _saved(self) -> frozenset[int]:
+        """Return the CPUs that were online when their registers were saved."""
+        if backends.CORE_COUNTERS not in self._snapshot.names:
+            return frozenset()
+        return frozenset(row[0] for row in self._snapshot.saved(backends.CORE_COUNTERS) or ())

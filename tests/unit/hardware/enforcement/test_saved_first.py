@@ -4,46 +4,91 @@
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from iat_nova.hardware.enforcement.saved_first import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import Snapshot
 from iat_nova.hardware.kernel.rollback import AllReachable
-from iat_nova.hardware.kernel.shape import INDEX
+from iat_nova.hardware.kernel.shape import INDEX, listing, row
+
+
+class Registers(AllReachable):
+    """A register of each CPU that is online."""
+
+    shape = listing(row(INDEX, INDEX))
+
+    def __init__(self) -> None:
+        self.online = {0, 1}
+        self.values = {0: 0, 1: 0, 2: 0}
+
+    def save(self) -> list[list[int]]:
+        return [[cpu, self.values[cpu]] for cpu in sorted(self.online)]
+
+    def restore(self, saved: list[list[int]]) -> tuple[str, ...]:
+        changed = [cpu for cpu, value in saved if self.values[cpu] != value]
+        self.values |= dict(saved)
+        return tuple(f"CPU {cpu}" for cpu in changed)
+
+    def watch(self, cpus: frozenset[int]) -> None:
+        self.values |= dict.fromkeys(cpus & self.online, 1)
+
+    def read(self) -> None:
+        raise AssertionError
+
+    close = read
 
 
 class SavedFirstTest(unittest.TestCase):
-    def test_a_snapshot_before_counters_are_set_up(self) -> None:
-        """Also for CPUs that come, and after a restore, which takes the snapshot away."""
-        done: list[str] = []
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        (self.folder / "boot_id").write_text("this boot")
+        self.registers = Registers()
+        self.keeper = self.process()
+        self.counters = SavedFirst(self.registers, self.keeper)
 
-        class Part(AllReachable):
-            shape = INDEX
-
-            def save(self) -> int:
-                done.append("saved")
-                return 0
-
-            def restore(self, saved: int) -> tuple[str, ...]:
-                return ()
-
-        class Counters:
-            read = close = staticmethod(tuple)
-
-            def watch(self, cpus: object) -> None:
-                done.append("watched")
-
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        boot = folder / "boot_id"
-        boot.write_text("this boot")
-        keeper = Snapshot(
-            {"counters": Part()}, snapshot=folder / "s.json", lock=folder / "lock", boot_id=boot
+    def process(self) -> Snapshot:
+        """Return the snapshot as another process opens it."""
+        return Snapshot(
+            {"counters": self.registers},
+            snapshot=self.folder / "s.json",
+            lock=self.folder / "lock",
+            boot_id=self.folder / "boot_id",
         )
-        counters = SavedFirst(Counters(), keeper)
-        counters.watch((0,))
-        counters.watch((0,))
-        counters.watch((0, 1))
-        keeper.restore()
-        counters.watch((0,))
-        first, more = ["saved", "watched", "watched"], ["saved", "watched"]
-        self.assertEqual([*first, *more, *more], done)
-        self.assertTrue(keeper.pending)
+
+    def assert_restored_after_a_crash(self) -> None:
+        self.process().restore()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, self.registers.values)
+
+    def test_a_snapshot_before_counters_are_set_up(self) -> None:
+        """The registers of further CPUs are saved before these count."""
+        self.counters.watch((0,))
+        self.registers.online.add(2)
+        self.counters.watch((0, 2))
+        self.assertEqual({0: 1, 1: 0, 2: 1}, self.registers.values)
+        self.assert_restored_after_a_crash()
+
+    def test_after_a_restore(self) -> None:
+        """A restore removes the snapshot: a CPU that is back is saved again before it counts."""
+        self.counters.watch((0, 1))
+        self.keeper.restore()
+        self.registers.online.discard(1)
+        self.counters.watch((0,))
+        self.registers.online.add(1)
+        self.counters.watch((0, 1))
+        self.assertEqual({0: 1, 1: 1, 2: 0}, self.registers.values)
+        self.assert_restored_after_a_crash()
+
+    def test_a_cpu_that_went_offline_before_the_snapshot(self) -> None:
+        """Its tenant still has it; it is saved when it is back."""
+        self.registers.online.discard(1)
+        self.counters.watch((0, 1))
+        self.registers.online.add(1)
+        self.counters.watch((0, 1))
+        self.assert_restored_after_a_crash()
+
+    def test_nothing_is_saved_again(self) -> None:
+        """As long as the CPUs are the same."""
+        self.counters.watch((0, 1))
+        with mock.patch.object(self.keeper, "extend", side_effect=AssertionError):
+            self.counters.watch((0, 1))
+            self.counters.watch((1,))
