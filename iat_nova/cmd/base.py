@@ -247,23 +247,27 @@ class Command(command.Command):  # type: ignore[misc]
         return bool(terminal and not os.environ.get("NO_COLOR"))
 
 
+def check_columns(chosen: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse columns that do not exist. Raises `Failure`."""
+    if unknown := set(chosen) - set(known):
+        there = ", ".join(known)
+        raise Failure(
+            f"no such column: {', '.join(sorted(unknown))}; there are: {there}", EXIT_USAGE
+        )
+
+
 class Lister(Command, lister.Lister):  # type: ignore[misc]
     """A command that prints a list; names are escaped unless the format escapes by itself."""
 
-    def _generate_columns_and_selector(
-        self, parsed_args: argparse.Namespace, column_names: Any
-    ) -> Any:
-        """Return the requested columns; a column that does not exist is a usage error.
-
-        A method of cliff (cliff/display.py), whose ValueError has no type of its own.
-        """
-        try:
-            return super()._generate_columns_and_selector(parsed_args, column_names)
-        except ValueError as error:
-            raise Failure(str(error), EXIT_USAGE) from error
+    _empty = "there is nothing to list"
+    """What a table without rows says instead."""
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> Any:
         """Print the list: a table in the terminal's width, CSV without a spreadsheet's formulas."""
+        check_columns(parsed_args.columns, column_names)
+        if parsed_args.formatter == "table" and not (data or parsed_args.print_empty):
+            self.note(self._empty)
+            return self._status
         if parsed_args.formatter == "csv":
             data = [tuple(map(escape.csv_cell, row)) for row in data]
         if parsed_args.formatter == "table" and not parsed_args.max_width:
@@ -323,6 +327,7 @@ class Page(Command, show.ShowOne):  # type: ignore[misc]
         if parsed_args.formatter == "text":
             return ["page"], [self.page(parsed_args)]
         record = json.loads(json.dumps(self.record(parsed_args)))
+        check_columns(parsed_args.columns, record)
         if parsed_args.formatter in ("json", "yaml"):
             return list(record), list(record.values())
         return list(record), [_in_a_line(value) for value in record.values()]

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from iat_nova.cmd import arguments, guests
-from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, check_columns
 from iat_nova.cmd.when import moment
 from iat_nova.report import escape, times
 from iat_nova.report.subjects import Subject
@@ -32,9 +32,11 @@ class Decisions(Lister):
     Masks that moved while their counts stayed are listed for a GUEST or with --kind move.
     """
 
+    _empty = "no such decision is recorded"
     _as_owner = True
     _epilog = f"""
 KIND: {", ".join(KINDS)}
+
 TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (so long ago)
 
 examples:
@@ -78,6 +80,7 @@ examples:
         if parsed_args.follow and parsed_args.formatter not in STREAMS:
             raise Failure(f"--follow writes {', '.join(STREAMS)}", EXIT_USAGE)
         with self.history(parsed_args) as reader:
+            guests.check_domain(reader, parsed_args.domain)
             wanted = self._wanted(parsed_args, reader)
             newest = _newest(reader)
             found = self._found(parsed_args, reader, wanted)
@@ -145,9 +148,8 @@ examples:
         row: int,
     ) -> None:
         """Print new turns until Ctrl-C."""
+        check_columns(parsed_args.columns, columns)
         chosen = tuple(parsed_args.columns) or columns
-        if unknown := set(chosen) - set(columns):
-            raise Failure(f"no such column: {', '.join(sorted(unknown))}", EXIT_USAGE)
         write = _writer(self.app.stdout, parsed_args.formatter, chosen)
         try:
             while True:

@@ -155,9 +155,10 @@ examples:
         """Return the requested iteration, with its tenants and settings."""
         when, domain = parsed_args.time, parsed_args.domain
         numbered = _NUMBER.fullmatch(when) if when else None
-        asked_s = moment(when, time.time()) if when and not numbered else math.inf
+        asked_s = _asked(when) if when and not numbered else math.inf
         agent = look(self.state_dir(parsed_args) / LOCK)
         with self.history(parsed_args) as reader:
+            guests.check_domain(reader, domain)
             then = None
             if numbered:
                 recorded = reader.numbered(int(numbered[1]), domain)
@@ -222,6 +223,14 @@ class _Found:
     difference: str | None
 
 
+def _asked(text: str) -> float:
+    """Return the moment that a text names. Raises `Failure` if its begin is in the future."""
+    now_s = time.time()
+    if moment(text, now_s, begin=True) > now_s:
+        raise Failure(f"{text} is in the future", EXIT_USAGE)
+    return moment(text, now_s)
+
+
 def _thinned(reader: HistoryReader, recorded: Recorded) -> str | None:
     """Describe later iterations that are no longer stored; None where none is missing."""
     count = reader.thinned_after(recorded)
@@ -269,8 +278,8 @@ def _cause(reader: HistoryReader, asked_s: float) -> str:
     """Return why no iteration is recorded up to a moment."""
     if (start := _started(reader, asked_s)) is not None:
         return f"the agent had started at {times.moment(start.wall_s)} and decided nothing yet"
-    if reader.complete:
-        return "no agent ran at that time with this state directory: the history is complete"
+    if reader.complete:  # nothing was removed: no older record
+        return "no agent ran at that time with this state directory"
     return "no agent ran at that time, or the history no longer has its records"
 
 

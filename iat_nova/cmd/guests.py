@@ -3,12 +3,30 @@
 
 from __future__ import annotations
 
-from iat_nova.cmd.base import Failure
+from collections.abc import Iterable
+
+from iat_nova.cmd.base import EXIT_USAGE, Failure
 from iat_nova.model import DevicePort, DomainInventory
 from iat_nova.report import escape, port_account
 from iat_nova.report.subjects import Ambiguous, Subject, everybody, find
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
+
+NO_PORTS = "ports have classes of service only with I/O RDT and ddio_interface = iordt"
+"""Why no port of devices is listed."""
+
+
+def check_domain(reader: HistoryReader, number: int | None) -> None:
+    """Refuse a cache domain of which nothing is recorded. Raises `Failure`."""
+    known = reader.domains()
+    if number is not None and known and number not in known:
+        raise no_domain(number, known)
+
+
+def no_domain(number: int, known: Iterable[int]) -> Failure:
+    """Return the error that there is no such cache domain."""
+    there = ", ".join(map(str, sorted(known)))
+    return Failure(f"no cache domain {number}; there are: {there}", EXIT_USAGE)
 
 
 def now(reader: HistoryReader, text: str) -> Subject:
@@ -42,9 +60,7 @@ def port(reader: HistoryReader, text: str) -> tuple[tuple[DomainInventory, Devic
     told = f"no port has the address {text!r} here, now or in the history"
     if ports:
         raise Failure(f"{told}; there are {', '.join(ports)}")
-    raise Failure(
-        f"{told}: ports have classes of service only with I/O RDT and ddio_interface = iordt"
-    )
+    raise Failure(f"{told}: {NO_PORTS}")
 
 
 def _in(picture: Inventory, text: str) -> Subject | None:

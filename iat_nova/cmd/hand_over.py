@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.cmd.pause import existing
 from iat_nova.conf import LOCK
 from iat_nova.store.heartbeat import look
 
@@ -56,8 +57,9 @@ examples:
         if unit is not None and not restarting(unit):
             self.app.stdout.write(f"{unit} is not restarted: the agent restores when it stops\n")
             return
-        if not look(settings.state_dir / LOCK).alive:
-            raise Failure("no agent is seen running here", EXIT_NOT_RUNNING)
+        folder = existing(settings.state_dir)
+        if not look(folder / LOCK).alive:
+            raise Failure(f"no agent is seen running with {folder}", EXIT_NOT_RUNNING)
         restore_in(
             settings.hand_over_s + LATER_S, settings.state_dir, self.named_files(parsed_args)
         )

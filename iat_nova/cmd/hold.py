@@ -105,7 +105,8 @@ examples:
             name = escape.plain(hold.name)
             self.app.stdout.write(f"Released: {name}. It was held{by} for {since}.\n")
         if not found:
-            self.app.stdout.write("Nobody was held.\n" if not held else "It was not held.\n")
+            whom = "No guest" if parsed_args.all else escape.plain(parsed_args.guest)
+            self.app.stdout.write(f"{whom} {'was' if parsed_args.all else 'was not'} held.\n")
         return 0
 
     def _found(self, parsed_args: argparse.Namespace, held: tuple[Hold, ...]) -> tuple[Hold, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 from cliff import app, commandmanager, help
 
 from iat_nova.cmd import entry, overview
-from iat_nova.cmd.base import EXIT_USAGE, Failure, Paragraphs, add_state_options
+from iat_nova.cmd.base import EXIT_USAGE, Failure, Paragraphs, add_state_options, told
 from iat_nova.common import plugins
 from iat_nova.report import log
 
@@ -94,6 +94,8 @@ class _Format(logging.Formatter):
         error = record.msg
         if isinstance(error, ImportError):
             text = entry.unloadable(error)
+        elif isinstance(error, OSError):  # standard output is full, for example
+            text = told(error)
         elif isinstance(error, Exception) and not isinstance(error, (Failure, ValueError)):
             kind = type(error).__name__
             text = f"internal error: {kind}: {text} (--debug shows where)"
@@ -157,6 +159,9 @@ class Application(app.App):  # type: ignore[misc]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by the caller
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 - open until the end
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # the terminal may lack characters of a name
             stream.reconfigure(errors="backslashreplace")

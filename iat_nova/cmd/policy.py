@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from iat_nova.agent import facts_file
-from iat_nova.cmd.base import EXIT_FAILURE, Command, Failure, Lister
+from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Command, Failure, Lister
 from iat_nova.common.readers import POLICY_TESTS
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
@@ -31,6 +31,9 @@ FACTS = "a host's facts as `iat-nova policy facts` wrote them"
 class OfPolicy(Command):
     """Common parts of commands on a policy: file and host."""
 
+    _elsewhere = True
+    """Whether the host may be another one, known by its facts."""
+
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
@@ -41,11 +44,10 @@ class OfPolicy(Command):
             help="the policy; default: the one the configuration names, or the default policy; "
             "where --state-dir is given, and no configuration, the one its agent reads",
         )
-        parser.add_argument(
-            "--facts",
-            metavar="FACTS",
-            help=f"{FACTS}; default: this host's",
-        )
+        parser.set_defaults(facts=None)
+        if self._elsewhere:
+            what = f"{FACTS}; default: this host's"
+            parser.add_argument("--facts", metavar="FACTS", help=what)
         return parser
 
     def policy(self, parsed_args: argparse.Namespace, host: HostFacts) -> Policy:
@@ -177,6 +179,8 @@ examples:
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the policy to standard output."""
         if parsed_args.running:
+            if parsed_args.file or parsed_args.facts:
+                raise Failure("--running takes neither FILE nor --facts", EXIT_USAGE)
             text = _running(self, parsed_args)
         else:
             policy = self.policy(parsed_args, self.facts(parsed_args).host)
@@ -190,6 +194,8 @@ class PolicyDiff(OfPolicy):
     Both are shown with templates rendered and every default written out. Ends with status 1 if they
     differ: a change of the file was not reloaded, or the policy is only a draft.
     """
+
+    _elsewhere = False  # the agent's policy was rendered for this host
 
     _epilog = """
 examples:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure
+from iat_nova.cmd.pause import existing
 from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.model.reasons import Code
@@ -36,17 +37,15 @@ example:
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Signal the agent and wait for its answer."""
-        folder = self.state_dir(parsed_args)
+        folder = existing(self.state_dir(parsed_args))
         try:
             with living(folder / LOCK) as agent, _ended_in_order():
                 # Root signals no more than the owner of the lock could.
                 become_owner(folder)
                 return self._reload(parsed_args, agent)
         except NoAgent as error:
-            raise Failure(
-                str(error) or "no agent is seen running here; one that starts reads it",
-                EXIT_NOT_RUNNING,
-            ) from None
+            told = f"no agent is seen running with {folder}; one that starts there reads the policy"
+            raise Failure(str(error) or told, EXIT_NOT_RUNNING) from None
 
     def _reload(self, parsed_args: argparse.Namespace, agent: Living) -> int:
         before = self._said(parsed_args, agent.pid)

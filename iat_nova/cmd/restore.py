@@ -82,6 +82,8 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
             raise Failure("; ".join(failed))
         if not done:
             self.app.stdout.write("nothing to restore\n")
+            if alone and not settings.state_dir.is_dir():
+                self.note(f"there is no state directory {settings.state_dir}")
 
     def _settings(
         self, parsed_args: argparse.Namespace

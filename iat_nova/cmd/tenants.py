@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from iat_nova.cmd import guests
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister, folded
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, DomainInventory, Tenant, TenantKind
@@ -26,6 +27,7 @@ class Tenants(Lister):
 
     _below: tuple[str, ...] = ()  # lines below the table
     _instead: tuple[str, ...] = ()  # lines instead of the table
+    _empty = "no tenant is recorded yet"
 
     _as_owner = True
     _epilog = """
@@ -81,6 +83,7 @@ examples:
         self, parsed_args: argparse.Namespace, domains: Sequence[DomainView]
     ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
         """Return the columns and one row per port."""
+        self._empty = f"{super()._empty}: {guests.NO_PORTS}"
         if parsed_args.formatter == "table" and not parsed_args.columns:
             width = shutil.get_terminal_size().columns - 1
             headings, cells = port_table.table(domains, width, _EDGES)

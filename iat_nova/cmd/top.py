@@ -11,7 +11,7 @@ import shutil
 import time
 
 from iat_nova.cmd import full_screen, guests
-from iat_nova.cmd.base import EXIT_OK, EXIT_USAGE, EXITS, Command, Failure
+from iat_nova.cmd.base import EXIT_OK, EXITS, Command, Failure
 from iat_nova.cmd.full_screen import FullScreen
 from iat_nova.cmd.pause import who
 from iat_nova.conf import LOCK
@@ -237,8 +237,8 @@ class Scene:
                 if domain.inventory.domain.id == self._wanted:
                     self._number, self._wanted = number, None
         if self._wanted is not None and domains:
-            known = ", ".join(str(domain.inventory.domain.id) for domain in domains)
-            raise Failure(f"no cache domain {self._wanted}; there are: {known}", EXIT_USAGE)
+            known = [domain.inventory.domain.id for domain in domains]
+            raise guests.no_domain(self._wanted, known)
         shown = self._domain()
         traces = self._traces if screen.past_s is None else self._past
         trace = traces[shown.inventory.domain.id] if shown else None

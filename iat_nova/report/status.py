@@ -140,6 +140,8 @@ def _plain(reasons: tuple[Reason, ...]) -> list[dict[str, Any]]:
 def pause_words(view: HostView, wall_s: float) -> str:
     """Return end and reason of a pause, or ``no``."""
     paused = pause(view)
+    if paused is not None and view.pause is None:
+        return "until the next iteration: the pause has ended"
     return "no" if paused is None else words.until(paused, "resume", wall_s)
 
 

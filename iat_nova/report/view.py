@@ -273,9 +273,14 @@ def pause(view: HostView) -> Pause | None:
 
 
 def in_force(view: HostView, hold: Hold) -> bool:
-    """Tell whether a tenant has the bounds of a hold."""
-    tenants = (one for domain in view.domains for one in domain.inventory.tenants)
-    return any(one.key == hold.tenant and one.ways.held for one in tenants)
+    """Tell whether a held tenant has as many ways as decided, in each of its cache domains."""
+    held = [
+        domain.decided_mask(one.id)
+        for domain in view.domains
+        for one in domain.inventory.tenants
+        if one.key == hold.tenant and one.ways.held
+    ]
+    return bool(held) and all(mask is not None and mask.count == hold.ways for mask in held)
 
 
 def mode(view: HostView) -> str:

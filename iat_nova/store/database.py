@@ -123,8 +123,10 @@ def as_owner(path: pathlib.Path) -> Iterator[None]:
     with contextlib.ExitStack() as owner:
         try:
             owner.enter_context(OwnedFolder(path.parent).acting_as_owner())
-        except (FileNotFoundError, NotADirectoryError):
-            raise NoHistory(f"there is no history at {path}: {_MEANINGS[14]}") from None
+        except FileNotFoundError:
+            raise NoHistory(f"there is no state directory {path.parent}") from None
+        except NotADirectoryError:
+            raise NoHistory(f"the state directory {path.parent} is not a folder") from None
         except OSError as error:
             raise HistoryError(f"history {path}: {error.filename}: {error.strerror}") from error
         yield

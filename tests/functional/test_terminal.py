@@ -40,6 +40,25 @@ class TestProcess(CliCase):
         process.stderr.close()
         self.assertEqual(141, process.wait(30))
 
+    def test_closed_and_full_output(self):
+        """A closed standard output costs nothing but the text; a full disk is named."""
+        self.tell()
+        for arguments in (("status",), ("--help",)):
+            command = subprocess.list2cmdline(self.command(*arguments))
+            closed = ["sh", "-c", f"exec {command} >&-"]
+            done = subprocess.run(closed, cwd=ROOT, stderr=subprocess.PIPE, check=False)
+            self.assertEqual((0, b""), (done.returncode, done.stderr), arguments)
+            with open("/dev/full", "w") as full:
+                done = subprocess.run(
+                    self.command(*arguments),
+                    cwd=ROOT,
+                    stdout=full,
+                    stderr=subprocess.PIPE,
+                    check=False,
+                )
+            told = b"iat-nova: No space left on device\n"
+            self.assertEqual((1, told), (done.returncode, done.stderr), arguments)
+
     def test_top_on_a_terminal(self):
         """The live screen fits a terminal of 80 by 24, follows keys, and gives it back."""
         self.tell(be_name=EVIL)

@@ -109,9 +109,9 @@ _FINDINGS: Mapping[str, str] = {
     "domain in GB/s (100 %) is not known",
     "bandwidth-measured": "100 % is {gbps:g} GB/s of a cache domain ([iat] memory_bandwidth_gbps)",
     "bandwidth-unused": "[iat] memory_bandwidth_gbps is not used: this CPU does not limit in GB/s",
-    "guests-seen": "{count} guests at {uri}",
-    "switch-with-pmd": "{bridges} bridges, PMD threads on CPUs {cpus}",
-    "switch-without-pmd": "{bridges} bridges, no PMD threads",
+    "guests-seen": "guests: {count}, at {uri}",
+    "switch-with-pmd": "bridges: {bridges}; PMD threads on CPUs {cpus}",
+    "switch-without-pmd": "bridges: {bridges}; no PMD threads",
     # what an agent would do
     "interface-chosen": "{chosen}: {cause:also}",
     "would-not-start": "the agent cannot start: see {subjects:list}",

@@ -300,6 +300,8 @@ class TestTenants(CliCase):
         self.assertNotIn("memory traffic", self.run_it("tenants")[1])
         self.assertEqual([], json.loads(self.run_it("tenants", "--ports", "-f", "json")[1]))
         self.assertIn("only with I/O RDT", self.run_it("explain", "0000:3b:00.0")[2])
+        status, out, err = self.run_it("tenants", "--ports")
+        self.assertEqual((0, "", True), (status, out, "only with I/O RDT" in err), err)
 
     def test_stale(self):
         """Of an agent that has gone the list is shown with a warning and status 3."""
@@ -312,9 +314,12 @@ class TestTenants(CliCase):
     def test_unknown_column(self):
         """A column that does not exist is a mistake of the caller."""
         self.tell()
-        status, _, err = self.run_it("tenants", "-c", "nonsense")
-        self.assertEqual(2, status)
-        self.assertIn("overlaps_ddio", err)
+        for columns in (("-c", "nonsense"), ("-c", "name", "-c", "nonsense")):
+            status, _, err = self.run_it("tenants", *columns)
+            self.assertEqual((2, True), (status, "no such column: nonsense; there are: " in err))
+            self.assertIn("overlaps_ddio", err)
+        status, _, err = self.run_it("status", "-f", "value", "-c", "state", "-c", "nonsense")
+        self.assertEqual((2, True), (status, "no such column: nonsense; there are: " in err))
 
 
 class TestStatus(CliCase):
@@ -497,8 +502,8 @@ class TestExplain(CliCase):
         self.tell()
         status, _, err = self.run_it("explain", "2001-01-01")
         self.assertEqual(3, status)
-        self.assertIn("no agent ran at that time with this state directory: the history is", err)
-        self.assertIn("the history reaches from", err)
+        told = "no agent ran at that time with this state directory; the history reaches from"
+        self.assertIn(told, err)
         former = self.folder / "history.sqlite.schema-1-20010101"
         former.touch()  # what an older version recorded lies beside
         _, _, err = self.run_it("explain", "2001-01-01")
@@ -512,6 +517,8 @@ class TestExplain(CliCase):
             status, _, err = self.run_it("explain", "-30m")
         self.assertEqual((4, True), (status, "and decided nothing yet" in err), err)
         self.assertEqual(1, self.run_it("explain", "#999999")[0])
+        status, _, err = self.run_it("explain", "2999-01-01")
+        self.assertEqual((2, "iat-nova: 2999-01-01 is in the future\n"), (status, err))
 
     def test_verify_detects_a_difference(self):
         """A decision the controller would not take again is shown as different."""
@@ -562,6 +569,10 @@ class TestPauseResume(CliCase):
         self.assertIn("Resumed", self.run_it("resume")[1])
         self.assertRegex(self.run_it("status")[1], "paused +no")
         self.assertIn("not paused", self.run_it("resume")[1])
+        paused = dataclasses.replace(stories.status(), paused_until_s=time.time() + 60)
+        self.tell(agent=paused)  # the agent has not seen the end yet
+        told = r"paused +until the next iteration: the pause has ended"
+        self.assertRegex(self.run_it("status")[1], told)
 
     def test_no_state_directory(self):
         """The status is that of an agent that does not run, as of every command."""
@@ -570,6 +581,10 @@ class TestPauseResume(CliCase):
             ("resume",),
             ("hold", "web", "--ways=2"),
             ("release", "web"),
+            ("reload",),
+            ("hand-over",),
+            ("status",),
+            ("explain", "web"),
         ):
             status, _, err = self.run_it("--state-dir", "/nonexistent", *arguments)
             self.assertEqual((3, True), (status, "no state directory /nonexistent" in err), err)
@@ -618,7 +633,11 @@ class TestHold(CliCase):
             self.assertEqual(("pc1", 4, False), (hold["name"], hold["ways"], hold["in_force"]))
             self.assertIn("Released: pc1.", self.run_it("release", whom)[1])
             self.assertNotIn("held", self.run_it("status")[1])
-        self.assertIn("Nobody was held", self.run_it("release", "pc1")[1])
+        self.assertEqual("pc1 was not held.\n", self.run_it("release", "pc1")[1])
+        self.assertEqual("No guest was held.\n", self.run_it("release", "--all")[1])
+        self.run_it("hold", "be1", "--ways=1")
+        self.assertEqual("pc1 was not held.\n", self.run_it("release", "pc1")[1])
+        self.run_it("release", "be1")
         self.run_it("hold", "pc1", "--ways=4")
         self.assertIn("until `iat-nova release`", self.run_it("status")[1])
         self.assertIn("Released: pc1.", self.run_it("release", "--all")[1])
@@ -635,7 +654,10 @@ class TestHold(CliCase):
         ):
             self.tell()
         self.run_it("hold", "pc1", "--ways=4")
-        self.assertRegex(self.run_it("status")[1], "held +pc1 at 4 ways until")
+        status = self.run_it("status")[1]  # the bounds hold, and the masks are older: a pause
+        self.assertRegex(status, "held +not in force: pc1 at 4 ways until")
+        self.run_it("hold", "pc1", "--ways=3")
+        self.assertRegex(self.run_it("status")[1], "held +pc1 at 3 ways until")
         self.assertRegex(self.run_it("tenants")[1], r"pc1 .*\| 4 +\|")
         self.assertRegex(self.run_it("top", "--once")[1], " pc1 .* held")
         self.assertIn("iat-nova release pc1", self.run_it("explain", "pc1")[1])
@@ -706,7 +728,7 @@ class TestDecisions(CliCase):
             (("--since", between), 3),
             (("--until", between), 6),
             (("--last", "2"), 2),
-            (("--domain", "1"), 0),
+            (("--domain", "0"), 9),
         ):
             found = json.loads(self.run_it("decisions", "-f", "json", *arguments)[1])
             self.assertEqual(count, len(found), arguments)
@@ -725,9 +747,25 @@ class TestDecisions(CliCase):
             ("--last", "0"),
             ("-F", "-f", "yaml"),
             ("-F", "-c", "colour"),
+            ("-c", "what", "-c", "colour"),
             ("pc1", "--guest", "pc1"),
         ):
             self.assertEqual(2, self.run_it("decisions", *arguments)[0], arguments)
+        for command in ("decisions", "explain"):
+            status, _, err = self.run_it(command, "--domain", "7")
+            self.assertEqual((2, True), (status, "no cache domain 7; there are: 0" in err), err)
+
+    def test_nothing_found(self):
+        """An empty table is told in words, and programs get an empty list."""
+        self.tell()
+        period = ("decisions", "--since", "-1h", "--until", "-2h")
+        told = "iat-nova: no such decision is recorded\n"
+        self.assertEqual((0, "", told), self.run_it(*period))
+        self.assertEqual((0, "[]\n", ""), self.run_it(*period, "-f", "json"))
+
+    def test_help(self):
+        """Kinds and times have a paragraph each."""
+        self.assertIn("\n\nTIME: 03:12", self.run_it("decisions", "--help")[1])
 
 
 class TestExplainGuest(CliCase):
@@ -823,6 +861,10 @@ class TestOthers(CliCase):
         path.write_text("parameters: {interval: 3s}\n")
         status, out, _ = self.run_it("policy", "diff", str(path))
         self.assertEqual((1, True), (status, "-  interval: 2s\n+  interval: 3s" in out))
+        # What runs is of this host: neither another file nor another host's facts.
+        for arguments in (("show", "--running", str(path)), ("show", "--running", "--facts=x"),
+                          ("diff", "--facts=x")):  # fmt: skip
+            self.assertEqual(2, self.run_it("policy", *arguments)[0], arguments)
 
     def test_policy_diff_of_an_agent_elsewhere(self):
         """With a state directory alone it is the file its agent reads, not that of this host."""

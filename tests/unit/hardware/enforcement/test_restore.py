@@ -217,6 +217,10 @@ class Restore(MachineCase):
         self.assert_as_found()
         status, out, _ = self.run_it("restore")
         self.assertEqual((0, "nothing to restore\n"), (status, out))
+        missing = "/nonexistent"
+        status, out, err = self.run_it("restore", "--state-dir", missing)
+        told = f"iat-nova: there is no state directory {missing}\n"
+        self.assertEqual((0, "nothing to restore\n", told), (status, out, err))
 
     def test_although_the_counters_cannot_be_opened(self):
         """What keeps an agent from starting does not keep masks from being put back."""
