@@ -26,10 +26,7 @@ from jinja2.utils import missing
 
 from iat_nova.model import HostFacts, Message, message
 from iat_nova.policy.problems import PolicyError, nearest
-from iat_nova.policy.rendered import FACTS, Rendered, facts
-
-MAX_CHARACTERS = 1 << 20
-"""Maximum length of a rendered policy; a longer text is treated as a runaway loop."""
+from iat_nova.policy.rendered import FACTS, LINE_END, MAX_CHARACTERS, Rendered, facts
 
 _MAX_OPERAND = {"*": 1e18, "**": 64}
 # Errors of a template's own code; jinja2 does not wrap these.
@@ -45,8 +42,6 @@ _RUNTIME_ERRORS = (
     ValueError,
 )
 _MARK = re.compile("\x00([0-9]+)\x01")
-# Line ends according to PyYAML.
-_LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
 
 
 def render(source: str, host: HostFacts) -> Rendered:
@@ -142,7 +137,7 @@ def _lines(marked: str) -> Iterator[int]:
     mark. A rendered line without a mark (within one expression) has the line of the one before.
     """
     line = 1
-    for rendered in _LINE_END.split(marked):
+    for rendered in LINE_END.split(marked):
         visible = re.search(r"\S", _MARK.sub(lambda mark: " " * len(mark[0]), rendered))
         end = visible.start() if visible else len(rendered)
         marks = list(_MARK.finditer(rendered))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping
 
 from iat_nova.model import HostFacts
@@ -23,6 +24,15 @@ FACTS: Mapping[str, str] = {
 """The names that a template may use, each with a description."""
 
 
+MAX_CHARACTERS = 1 << 20
+"""Maximum length of a rendered policy; a longer text is treated as a runaway loop."""
+
+LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")
+"""A line's end according to PyYAML."""
+
+_NEWLINE = re.compile("\r\n|\r")  # Jinja2 writes all ends of lines as "\n"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Rendered:
     """The text after Jinja2; `lines[n]` is the file's line of rendered line n + 1.
@@ -39,6 +49,19 @@ class Rendered:
         if not self.lines:
             return None
         return self.lines[min(rendered, len(self.lines)) - 1]
+
+
+def unchanged(source: str) -> Rendered:
+    """Return what Jinja2 makes of a text without any part of a template."""
+    text = _NEWLINE.sub("\n", source)
+    pieces = text.split("\n")
+    numbers = [*range(1, len(pieces) + 1)]
+    if len(pieces) > 1 and not pieces[-1]:
+        numbers[-1] -= 1  # behind the last line's end
+    lines = [
+        number for number, piece in zip(numbers, pieces, strict=True) for _ in LINE_END.split(piece)
+    ]
+    return Rendered(text, tuple(lines))
 
 
 def facts(host: HostFacts) -> dict[str, object]:

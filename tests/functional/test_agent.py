@@ -254,7 +254,7 @@ class AgentTest(HostCase):
         self.addCleanup(self.kill, child)
         self.assertIn("agent stopped", self.end(agent))
         command = pathlib.Path(f"/proc/{child}/cmdline").read_text()  # it still renders
-        self.assertIn("iat_nova.agent.policy_file", command)
+        self.assertIn("iat_nova.agent.policy_child", command)
 
     def child(self, agent: subprocess.Popen[str]) -> int | None:
         """Return the process in which the agent has a policy rendered, None when there is none."""
@@ -262,7 +262,7 @@ class AgentTest(HostCase):
             with contextlib.suppress(FileNotFoundError):  # a thread may end meanwhile
                 for pid in (task / "children").read_text().split():
                     if (
-                        "iat_nova.agent.policy_file"
+                        "iat_nova.agent.policy_child"
                         in pathlib.Path(f"/proc/{pid}/cmdline").read_text()
                     ):
                         return int(pid)

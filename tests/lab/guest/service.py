@@ -318,7 +318,7 @@ def renders(pid):
     for children in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(FileNotFoundError):  # a thread may end meanwhile
             for child in children.read_text().split():
-                if b"iat_nova.agent.policy_file" in Path(f"/proc/{child}/cmdline").read_bytes():
+                if b"iat_nova.agent.policy_child" in Path(f"/proc/{child}/cmdline").read_bytes():
                     return True
     return False
 

@@ -34,18 +34,36 @@ class LimitedTest(unittest.TestCase):
     def test_no_template(self):
         """A file without a template is rendered without a process, to the same; others are not."""
         with mock.patch.object(policy_file.subprocess, "run", side_effect=OSError(1, "a process")):
-            for text in ("", "{}", "# {x}\nparameters:\n  interval: 2s\n", "a: { b: 1 }\r\n% x"):
+            for text in (
+                "",
+                "\n",
+                "{}",
+                "# {x}\nparameters:\n  interval: 2s\n",
+                "a: { b: 1 }\r\n% x",
+                "a: 1\r\rb: 2\x85c: 3\n\u2028d: 4\u2029\n\n",
+                " \n\n x",
+            ):
                 with self.subTest(text):
                     self.assertEqual(render(text, ONE), render_limited(text, ONE))
-            for text in ("{{ 1 }}", "{% if x %}", "{# x #}", "a: {{"):
+            for text in ("{{ 1 }}", "{% if x %}", "{# x #}", "a: {{", " " * (1 << 20) + "x"):
                 with self.subTest(text), raises(self, PolicyError, "a process"):
                     render_limited(text, ONE)
+
+    def test_the_child_loads_little(self):
+        """Whoever checks a policy waits for it: no compiler of policies, no YAML, no schema."""
+        code = "import sys, iat_nova.agent.policy_child; print(*sys.modules)"
+        command = [sys.executable, "-P", "-c", code]
+        loaded = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        self.assertIn("jinja2", loaded)
+        slow = {"yaml", "jsonschema", "cattrs", "iat_nova.policy.policies"}
+        self.assertEqual(set(), slow & set(loaded))
 
     def test_the_child_has_no_capabilities(self):
         """Whatever the agent has: none is left when the template is rendered, nor comes back."""
         code = (
-            "from iat_nova.agent import policy_file as p; from iat_nova.policy import render as r;"
-            " r.render = lambda *_: r.Rendered(open('/proc/self/status').read(), ());"
+            "from iat_nova.agent import policy_child as p;"
+            " from iat_nova.policy import rendered as r;"
+            " p.render = lambda *_: r.Rendered(open('/proc/self/status').read(), ());"
             " p.main(10)"
         )
         done = subprocess.run(

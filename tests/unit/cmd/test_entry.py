@@ -130,9 +130,13 @@ class Loaded(unittest.TestCase):
         """
         slow = {"cattrs", "jsonschema", "libvirt", "matplotlib", "numba", "numpy", "ovsdbapp"}
         slow |= {"jinja2", "iat_nova.agent.loop"}
+        slow |= {"iat_nova.policy.schema", "iat_nova.experiments.sim.scenario"}
         for words, needed in (
             (("--help",), {"cattrs"}),
             (("simulate", "list"), {"cattrs"}),
+            (("simulate", "figures", "--list"), {"cattrs"}),
+            (("hold", "--help"), {"cattrs"}),
+            (("explain", "--help"), {"cattrs"}),
             (("status", "--help"), {"cattrs"}),
             (("doctor",), {"cattrs", "libvirt", "ovsdbapp"}),
         ):

@@ -13,6 +13,7 @@ from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.experiments.commands import Progress
 from iat_nova.experiments.sim.cmd.arguments import take_workers
+from iat_nova.experiments.sim.figures import heads
 
 if TYPE_CHECKING:
     from iat_nova.experiments.sim.figures.api import Figure, Point
@@ -82,11 +83,11 @@ examples:
         """Return one row per verdict, or per figure."""
         if parsed_args.sensitivity and (parsed_args.judge or parsed_args.list):
             raise Failure("--sensitivity measures: leave out --judge and --list", EXIT_USAGE)
-        figures = _figures(parsed_args.names)
+        names = _known(parsed_args.names)
         if parsed_args.list:
-            return ("figure", "title", "source"), (
-                (figure.name, figure.title, figure.source) for figure in figures.values()
-            )
+            listed = (one for one in heads.heads() if one.name in names)
+            return ("figure", "title", "source"), map(dataclasses.astuple, listed)
+        figures = {name: catalogued()[name] for name in names}
         machine = parsed_args.formatter in MACHINE_FORMATS
         if parsed_args.sensitivity:
             turns = self._turns(figures, parsed_args)
@@ -146,13 +147,13 @@ def catalogued() -> Mapping[str, Figure]:
         ) from error
 
 
-def _figures(names: list[str]) -> Mapping[str, Figure]:
-    """Return the figures with these names, or all figures if no name is given."""
-    known = catalogued()
+def _known(names: list[str]) -> list[str]:
+    """Return these names of figures, all if none is given. Raises `Failure` for unknown names."""
+    known = [one.name for one in heads.heads()]
     unknown = [name for name in names if name not in known]
     if unknown:
         raise Failure(f"no figure {', '.join(unknown)}; there are: {', '.join(known)}", EXIT_USAGE)
-    return {name: known[name] for name in names or known}
+    return list(dict.fromkeys(names)) or known
 
 
 def _rows(

@@ -9,22 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from iat_nova.experiments.sim.figures import charts, claims
 from iat_nova.experiments.sim.figures.api import REFUSED, ClaimFinding, Figure, Row
 from iat_nova.experiments.sim.figures.definition import Definition, read
+from iat_nova.experiments.sim.figures.heads import STEMS
 from iat_nova.experiments.sim.figures.measure import measure
-
-STEMS: tuple[str, ...] = (
-    "iat_3",
-    "iat_4",
-    "iat_8",
-    "iat_10",
-    "consolidation",
-    "a4_micro",
-    "a4_setups",
-    "a4_mixes",
-    "iat_15",
-    "mempool",
-    "adca",
-    "validation",
-)
 
 
 @functools.cache
