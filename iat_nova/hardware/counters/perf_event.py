@@ -156,16 +156,19 @@ def _paranoid() -> int | None:
 def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[Message, Message]:
     """Return why a process with these capabilities may not count, and the remedy.
 
-    `paranoid` is kernel.perf_event_paranoid, None if unknown. Debian's kernels require
-    CAP_SYS_ADMIN from 3 on, Ubuntu's from 4 on (by the distributions' patch "security,perf: Allow
-    further restriction of perf_event_open"); all kernels require CAP_PERFMON from 1 on.
+    `paranoid` is kernel.perf_event_paranoid, None if unknown. All kernels require CAP_PERFMON from
+    1 on. By the distributions' patch "security,perf: Allow further restriction of perf_event_open"
+    Debian's kernels require CAP_SYS_ADMIN from 3 on, Ubuntu's from 3 or 4 on, and newer ones may
+    accept CAP_PERFMON (Launchpad bug 2131046). The value does not tell which kernel runs, but at
+    `_STRICTEST` CAP_PERFMON is enough on each.
     """
     if paranoid is None:
         return message("paranoid-unknown"), message("give-perfmon")
+    have = tuple(sorted(capabilities & {"CAP_PERFMON", "CAP_SYS_ADMIN"}))
     if paranoid > _STRICTEST and "CAP_SYS_ADMIN" not in capabilities:
         why = message("paranoid-too-strict", paranoid=paranoid)
-        return why, message("lower-paranoid", paranoid=_STRICTEST)
-    have = tuple(sorted(capabilities & {"CAP_PERFMON", "CAP_SYS_ADMIN"}))
+        code = "lower-paranoid" if have else "lower-paranoid-give-perfmon"
+        return why, message(code, paranoid=_STRICTEST)
     if not have:
         why = message("paranoid-without-perfmon", paranoid=paranoid)
         return why, message("give-perfmon-as-unit")

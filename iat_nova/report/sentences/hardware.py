@@ -182,8 +182,8 @@ _COUNTERS: Mapping[str, str] = {
     "perf-cpu-offline": "{refusal:also}; the CPU is offline",
     "perf-no-right": "{refusal:also} ({why:also})",
     "paranoid-unknown": "kernel.perf_event_paranoid is unknown",
-    "paranoid-too-strict": "kernel.perf_event_paranoid = {paranoid}: CAP_PERFMON is not enough "
-    "at this value",
+    "paranoid-too-strict": "kernel.perf_event_paranoid = {paranoid}: above 2, CAP_PERFMON may "
+    "not be enough (kernels of Debian and Ubuntu)",
     "paranoid-without-perfmon": "kernel.perf_event_paranoid = {paranoid}, without CAP_PERFMON",
     "paranoid-with-right": "kernel.perf_event_paranoid = {paranoid}, with {capabilities:list}",
     "uncore-cha-absent": "{path}: no uncore_cha PMU",
@@ -388,6 +388,8 @@ _REMEDIES: Mapping[str, str] = {
     # counters
     "give-perfmon": "give the agent CAP_PERFMON",
     "give-perfmon-as-unit": "give the agent CAP_PERFMON, as its unit does",
+    "lower-paranoid-give-perfmon": "sysctl kernel.perf_event_paranoid={paranoid}, and give the "
+    "agent CAP_PERFMON, as its unit does",
     "lower-paranoid": "sysctl kernel.perf_event_paranoid={paranoid}, and for good: "
     "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf",
     "other-refuses-perf": "look for another cause of the refusal: SELinux, a kernel in lockdown "

@@ -250,7 +250,12 @@ class Perf(Case):
         for paranoid, capabilities, why, remedy in (
             (4, perfmon, message("paranoid-too-strict", paranoid=4), enough),
             (3, perfmon, message("paranoid-too-strict", paranoid=3), enough),
-            (3, frozenset(), message("paranoid-too-strict", paranoid=3), enough),
+            (
+                3,
+                frozenset(),
+                message("paranoid-too-strict", paranoid=3),
+                message("lower-paranoid-give-perfmon", paranoid=2),
+            ),
             (
                 2,
                 frozenset(),
