@@ -151,7 +151,16 @@ class Command(command.Command):  # type: ignore[misc]
             text += " Another one is named by --state-dir"
             raise Failure(text, EXIT_NOT_RUNNING) from error
         except _known_errors() as error:
-            raise Failure(escape.lines(told(error))) from error
+            raise Failure(escape.lines(f"{told(error)}{self._way_in(error)}")) from error
+
+    def _way_in(self, error: BaseException) -> str:
+        """Return who may do what was denied in the state directory; "" for other errors."""
+        denied = error.__cause__ or error
+        if not isinstance(denied, PermissionError) or self._folder is None:
+            return ""
+        if not pathlib.Path(denied.filename or "").is_relative_to(self._folder):
+            return ""
+        return f"; run as root, or as a member of the group of {self._folder}"
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Do the work; commands override this."""

@@ -156,7 +156,7 @@ examples:
         when, domain = parsed_args.time, parsed_args.domain
         numbered = _NUMBER.fullmatch(when) if when else None
         asked_s = _asked(when) if when and not numbered else math.inf
-        agent = look(self.state_dir(parsed_args) / LOCK)
+        agent, seen_s = look(self.state_dir(parsed_args) / LOCK), time.time()
         with self.history(parsed_args) as reader:
             guests.check_domain(reader, domain)
             then = None
@@ -165,7 +165,9 @@ examples:
             else:
                 _, newest_s = reader.span() or (0.0, 0.0)
                 moment_s = min(asked_s, max(time.time(), newest_s))  # the clock may have gone back
-                then = moments.at(reader, moment_s, domain, agent, exact=parsed_args.exact)
+                then = moments.at(
+                    reader, moment_s, domain, agent, exact=parsed_args.exact, seen_s=seen_s
+                )
                 recorded = then.decision if then is not None else None
             if then is not None and not then.loop.ran:
                 self._status = EXIT_NOT_RUNNING

@@ -74,11 +74,18 @@ class Moment:
 
 
 def at(
-    reader: HistoryReader, wall_s: float, domain: int | None, agent: AgentNow, *, exact: bool
+    reader: HistoryReader,
+    wall_s: float,
+    domain: int | None,
+    agent: AgentNow,
+    *,
+    exact: bool,
+    seen_s: float = math.inf,
 ) -> Moment | None:
     """Return what the history says of a moment; None before its first iteration.
 
-    `exact`: the last iteration counts as the decision, even if it did nothing.
+    `exact`: the last iteration counts as the decision, even if it did nothing. `seen_s`: the time
+    at which `agent` was its state.
     """
     decision = None if exact else in_force(reader, wall_s, domain)
     last = reader.at(wall_s, domain if decision is None else decision.iteration.domain)
@@ -88,8 +95,9 @@ def at(
     events = reader.events(EVENTS, begin_s, wall_s)
     loop, since = _loop(reversed(events))
     unclean_by_s = _unclean_by(reader, last, wall_s, agent) if since is None else None
-    if unclean_by_s is not None and wall_s > unclean_by_s:
-        loop = Loop.UNCLEAN
+    if unclean_by_s is not None:
+        unclean_by_s = min(unclean_by_s, seen_s)
+        loop = Loop.UNCLEAN if wall_s >= unclean_by_s else loop
     picture = reader.inventory(last.iteration.inventory_id)
     return Moment(
         wall_s,

@@ -1014,6 +1014,21 @@ class TestMisfortune(CliCase):
         for arguments in self.READERS:
             self.assertIn(self.run_it(*arguments)[0], (1, 3), arguments)
 
+    def test_denied(self):
+        """Of a folder of others the way in is named."""
+        self.tell()
+        denied = PermissionError(13, "Permission denied", str(self.folder / LOCK))
+        way = f"; run as root, or as a member of the group of {self.folder}"
+        with mock.patch.object(base, "look", side_effect=denied):
+            status, _, err = self.run_it("status")
+        told = f"iat-nova: {self.folder / LOCK}: Permission denied{way}\n"
+        self.assertEqual((1, told), (status, err))
+        with mock.patch.object(pathlib.Path, "stat", side_effect=denied):
+            status, _, err = self.run_it("explain")
+        self.assertEqual((1, True), (status, way in err), err)
+        status, _, err = self.run_it("report", "-o", "/proc/1/x.html")
+        self.assertEqual((1, False), (status, "run as root" in err), err)
+
     def test_garbage(self):
         """A history that is no database is named, with status 1."""
         (self.folder / "history.sqlite").write_bytes(b"garbage " * 999)

@@ -123,6 +123,11 @@ class MomentTest(MomentCase):
         said = self.said(35, GONE)
         self.assertIn("was in force; unclean shutdown after", said)
         self.assertIn("at or before", said)
+        with HistoryReader(self.path) as reader:  # now: the lock is free, so no agent runs
+            now_s = NIGHT + 35
+            now = moments.at(reader, now_s, None, GONE, exact=False, seen_s=now_s)
+        assert now is not None
+        self.assertIs(Loop.UNCLEAN, now.loop)
         self.assertNotIn("unclean", self.said(29, ALIVE))
         self.clock.wall_s += 100
         self.iterate(1, 10)
