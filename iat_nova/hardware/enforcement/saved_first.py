@@ -53,14 +53,6 @@ class SavedFirst:
 
     def watch(self, cpus: Iterable[int]) -> None:
         """Save the settings about to be written, then count on these CPUs."""
-        wanted = frozenset(cpus)
         self._snapshot.protect(backends.COUNTING)
-        if wanted - self._saved():
-            self._snapshot.extend(backends.COUNTING)
-        self._counters.watch(wanted)
-
-    def _saved(self) -> frozenset[int]:
-        """Return the CPUs that were online when their registers were saved."""
-        if backends.CORE_COUNTERS not in self._snapshot.names:
-            return frozenset()
-        return frozenset(row[0] for row in self._snapshot.saved(backends.CORE_COUNTERS) or ())
+        self._snapshot.extend(backends.COUNTING)
+        self._counters.watch(cpus)

@@ -4,7 +4,6 @@
 import pathlib
 import tempfile
 import unittest
-from unittest import mock
 
 from iat_nova.hardware.enforcement.saved_first import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import Snapshot
@@ -29,13 +28,25 @@ class Registers(AllReachable):
         self.values |= dict(saved)
         return tuple(f"CPU {cpu}" for cpu in changed)
 
-    def watch(self, cpus: frozenset[int]) -> None:
-        self.values |= dict.fromkeys(cpus & self.online, 1)
+    def watch(self, cpus: tuple[int, ...]) -> None:
+        self.values |= dict.fromkeys(self.online.intersection(cpus), 1)
 
     def read(self) -> None:
         raise AssertionError
 
     close = read
+
+
+class Both:
+    """Counters of CPUs, and of the slices of the sockets that are online."""
+
+    def __init__(self, cpus: Registers, slices: Registers) -> None:
+        self.parts = cpus, slices
+        self.read, self.close = cpus.read, cpus.close
+
+    def watch(self, cpus: tuple[int, ...]) -> None:
+        for part in self.parts:
+            part.watch(cpus)
 
 
 class SavedFirstTest(unittest.TestCase):
@@ -46,10 +57,10 @@ class SavedFirstTest(unittest.TestCase):
         self.keeper = self.process()
         self.counters = SavedFirst(self.registers, self.keeper)
 
-    def process(self) -> Snapshot:
+    def process(self, slices: Registers | None = None) -> Snapshot:
         """Return the snapshot as another process opens it."""
         return Snapshot(
-            {"counters": self.registers},
+            {"counters": self.registers} | ({} if slices is None else {"cha": slices}),
             snapshot=self.folder / "s.json",
             lock=self.folder / "lock",
             boot_id=self.folder / "boot_id",
@@ -86,9 +97,22 @@ class SavedFirstTest(unittest.TestCase):
         self.counters.watch((0, 1))
         self.assert_restored_after_a_crash()
 
-    def test_nothing_is_saved_again(self) -> None:
+    def test_a_socket_whose_cpus_are_saved_already(self) -> None:
+        """Registers of its slices, which are not saved yet, are saved before they count."""
+        slices = Registers()
+        slices.online = {0}
+        self.keeper = self.process(slices)
+        self.counters = SavedFirst(Both(self.registers, slices), self.keeper)
+        self.counters.watch((0, 1))
+        slices.online = {0, 1}
+        self.counters.watch((0, 1))
+        self.process(slices).restore()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, slices.values)
+
+    def test_nothing_is_written_again(self) -> None:
         """As long as the CPUs are the same."""
         self.counters.watch((0, 1))
-        with mock.patch.object(self.keeper, "extend", side_effect=AssertionError):
-            self.counters.watch((0, 1))
-            self.counters.watch((1,))
+        before = (self.folder / "s.json").stat().st_ino
+        self.counters.watch((0, 1))
+        self.counters.watch((1,))
+        self.assertEqual(before, (self.folder / "s.json").stat().st_ino)
