@@ -140,8 +140,8 @@ class Enforcer:
         if self._snapshot is not None:
             self._snapshot.protect()
         new = last is None or _cpus(last.inventory) != _cpus(inventory)
-        if self._snapshot is not None and self._found and new:
-            self._snapshot.extend()  # a further domain, or CPUs that are monitored by now
+        if self._snapshot is not None and new:
+            self._snapshot.extend()  # a domain or CPUs that came after the last saving
         if domain not in self._found:
             self._found[domain] = self._ddio.read(domain)
         try:

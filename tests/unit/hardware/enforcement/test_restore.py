@@ -19,7 +19,7 @@ from iat_nova.checks import doctor
 from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder
-from iat_nova.hardware.api import ClassMask, HardwareError, LastingRefusal
+from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError, LastingRefusal
 from iat_nova.hardware.enforcement.enforcer import ForeignHand
 from iat_nova.hardware.enforcement.saved_first import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import Restored, RestoreError
@@ -525,6 +525,27 @@ class SocketOffline(MachineCase):
             after.finish()
             self.assertEqual({0, 1}, after.machine.counters.read().cores.keys())
         self.assert_as_found()
+
+    def test_a_socket_that_was_offline_at_a_first_write_that_failed(self):
+        """It is saved before its first write, although nothing was written anywhere yet."""
+        owned = self.ownership
+        guests = {number: tenant("g", cpu, id="g/1") for number, cpu in ((0, 1), (1, 3))}
+        inventories = {
+            one.id: DomainInventory(one, (guests[one.id],))
+            for one in owned.machine.allocator.domains()
+        }
+        layout = Layout(WayMask(0x7C0), (Group(("g/1",), WayMask(0x3)),))
+        with owned.held():
+            enforcer = wiring.enforcer(owned)
+            self.unplug()
+            gone = mock.patch.object(owned.machine.ddio, "read", side_effect=DomainOffline(0))
+            with gone, self.assertRaises(DomainOffline):
+                enforcer.apply(inventories[0], layout)
+            self.plug()
+            enforcer.apply(inventories[1], layout)
+            self.assertEqual(0x7C0, self.msr.get(2, 0xC8B))
+            restoring.snapshot(self.settings(), self.host()).restore()
+            self.assertEqual(0x600, self.msr.get(2, 0xC8B))
 
 
 class Told(Journal):
