@@ -13,6 +13,7 @@ from typing import Any
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
 from iat_nova.common import plugins
+from iat_nova.common.extras import install
 from iat_nova.model import Mempool, Parameters
 from iat_nova.report import advice, escape, rings, words
 from iat_nova.report.advice import Advice, Assumed, Estimate, Estimator
@@ -190,7 +191,7 @@ class _Emulated:
         with contextlib.suppress(ImportError):
             self._estimate = registered.load() if registered else None
         if self._estimate is None:
-            return "no estimates: they need the emulated server, pip install 'iat-nova[sim]'"
+            return f"no estimates: they need the emulated server: {install('sim')}"
         return None
 
     def now(self) -> Estimate | None:

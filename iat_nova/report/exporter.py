@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from iat_nova.common.extras import install
 from iat_nova.model.message import MessageError, message
 from iat_nova.report.metrics import METRICS
 from iat_nova.store.observed import Closed, Observer
@@ -74,7 +75,9 @@ def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
 
         from iat_nova.report import metrics_server  # noqa: PLC0415 - imports waitress, an extra
     except ImportError as error:
-        raise MetricsError(message("metrics-extra-absent", error=str(error))) from error
+        raise MetricsError(
+            message("metrics-extra-absent", command=install("metrics"), error=str(error))
+        ) from error
     try:
         listening = metrics_server.listen(address, port)
     except (OSError, OverflowError) as error:

@@ -27,6 +27,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar, cast
 
+from iat_nova.common.extras import install
+
 try:
     import llvmlite
     import numba
@@ -35,8 +37,7 @@ try:
     from numba.core.compiler_lock import global_compiler_lock
 except ImportError as error:  # the core is installed without the extra
     raise ImportError(
-        "the emulated server needs numba and numpy, which are not installed: "
-        "pip install 'iat-nova[sim]'"
+        f"the emulated server needs numba and numpy, which are not installed: {install('sim')}"
     ) from error
 
 F = TypeVar("F", bound=Callable[..., Any])

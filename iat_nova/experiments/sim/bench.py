@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from iat_nova.common.extras import install
 from iat_nova.experiments.sim import cache
 from iat_nova.experiments.sim._compile import kernel
 from iat_nova.experiments.sim.machine import GOLD_6140, LINE_BYTES
@@ -197,7 +198,7 @@ def rows(accesses: int = ACCESSES, note: Note = lambda text: None) -> Iterator[P
     """Yield a row per trace and engine; call `note` with the reason for each omitted row."""
     cachesim = _find_pycachesim()
     if cachesim is None:
-        note("pycachesim is not installed, its rows are left out: pip install 'iat-nova[bench]'")
+        note(f"pycachesim is not installed, its rows are left out: {install('bench')}")
     for trace in traces(accesses):
         yield _ours(trace)
         if cachesim is None:

@@ -15,6 +15,7 @@ from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
+from iat_nova.common.extras import install
 from iat_nova.experiments.sim import sources
 
 T = TypeVar("T")
@@ -85,7 +86,7 @@ def _cluster(address: str) -> Iterator[Executor]:
         import distributed  # noqa: PLC0415 - an extra of its own
     except ImportError as error:
         raise ParallelError(
-            f"a Dask scheduler needs {error.name or error}: pip install 'iat-nova[dask]'"
+            f"a Dask scheduler needs {error.name or error}: {install('dask')}"
         ) from error
     try:
         client = distributed.Client(address, timeout=PATIENCE_S)

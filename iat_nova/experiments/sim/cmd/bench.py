@@ -8,6 +8,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from iat_nova.cmd.base import Failure, Lister
+from iat_nova.common.extras import install
 
 
 class BenchLlc(Lister):
@@ -40,7 +41,7 @@ examples:
         try:
             from iat_nova.experiments.sim import bench  # noqa: PLC0415 - compiles, takes seconds
         except ImportError as error:
-            raise Failure("bench llc needs numba and numpy: pip install 'iat-nova[sim]'") from error
+            raise Failure(f"bench llc needs numba and numpy: {install('sim')}") from error
         columns = tuple(field.name for field in dataclasses.fields(bench.PassRow))
         found = bench.testbed_rows() if parsed_args.testbed else bench.rows(note=self.note)
         return columns, (

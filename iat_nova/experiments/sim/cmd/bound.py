@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
+from iat_nova.common.extras import install
 from iat_nova.experiments.commands import Progress
 from iat_nova.experiments.sim.cmd.arguments import chosen, take_random, take_time, take_workers
 from iat_nova.policy import PolicyError
@@ -116,7 +117,7 @@ examples:
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
-                f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+                f"the emulated server needs {error.name or error}: {install('sim')}"
             ) from error
         if not parsed_args.scenarios and not parsed_args.random:
             raise Failure("no scenario: name one or several, or give --random N", EXIT_USAGE)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
+from iat_nova.common.extras import install
 from iat_nova.experiments.commands import Progress, take_without
 from iat_nova.experiments.sim.cmd import worth
 from iat_nova.experiments.sim.cmd.arguments import (
@@ -189,7 +190,7 @@ examples:
             from iat_nova.experiments.sim.shipped import shipped  # noqa: PLC0415
         except ImportError as error:
             raise Failure(
-                f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+                f"the emulated server needs {error.name or error}: {install('sim')}"
             ) from error
         names = list(
             dict.fromkeys([*parsed_args.scenarios, *(shipped() if parsed_args.all else ())])

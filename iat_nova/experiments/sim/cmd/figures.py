@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
+from iat_nova.common.extras import install
 from iat_nova.experiments.commands import Progress
 from iat_nova.experiments.sim.cmd.arguments import take_workers
 from iat_nova.experiments.sim.figures import heads
@@ -143,7 +144,7 @@ def catalogued() -> Mapping[str, Figure]:
         return catalogue.figures()
     except ImportError as error:
         raise Failure(
-            f"the emulated server needs {error.name or error}: pip install 'iat-nova[sim]'"
+            f"the emulated server needs {error.name or error}: {install('sim')}"
         ) from error
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from iat_nova.cmd.arguments import whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page, told
 from iat_nova.common import amounts as figures
+from iat_nova.common.extras import install
 from iat_nova.experiments.sim.cmd.arguments import announce_compiling
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
@@ -105,9 +106,7 @@ examples:
             from iat_nova.experiments.sim.run import run  # noqa: PLC0415 - compiles, takes seconds
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
         except ModuleNotFoundError as error:
-            raise Failure(
-                f"the emulated server needs {error.name}: pip install 'iat-nova[sim]'"
-            ) from error
+            raise Failure(f"the emulated server needs {error.name}: {install('sim')}") from error
         path = None
         if parsed_args.keep is not None:
             path = parsed_args.keep / "history.sqlite"
