@@ -180,6 +180,8 @@ def parsed(conf: cfg.ConfigOpts, names: Sequence[str]) -> Iterator[None]:
         raise ConfigError(said) from error
     except UnicodeDecodeError as error:
         raise ConfigError(message("config-no-text", error=str(error))) from error
+    except RecursionError:
+        raise ConfigError(message("config-circular", files=tuple(names))) from None
     except (cfg.ConfigFileParseError, cfg.ConfigFileValueError, cfg.Error) as error:
         text = shortened(_LOCATION.sub(r"\1", str(error)), _MOST_SHOWN)
         said = verbatim(text)
@@ -214,6 +216,7 @@ _MOST_SHOWN = 500  # characters of what oslo.config says
 _LOCATION = re.compile(r"LocationInfo\(.*?detail='([^']*)'\)")
 
 
+_MOST = 10**9  # seconds, hours or days of an option
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -231,6 +234,12 @@ def _ports(
     return tuple(ports)
 
 
+def _check_number(option: str, found: float | None) -> None:
+    """Raise `ConfigError` for NaN, and for numbers that no clock can wait for."""
+    if found is not None and not found <= _MOST:
+        raise ConfigError(message("option-too-large", option=option, found=str(found), most=_MOST))
+
+
 def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None) -> Settings:
     """Return the settings in `conf`. `named`: the state directory of the command line, or None."""
     iat = conf[GROUP]
@@ -238,6 +247,9 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None
     state_dir = pathlib.Path(named or configured or os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR)
     if iat.hardware == "emulated" and not iat.emulated_scenario:
         raise ConfigError(message("emulated-without-scenario"))
+    for option in IAT_OPTS:
+        if isinstance(option, cfg.FloatOpt):
+            _check_number(option.dest, iat[option.dest])
     ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
     made = {  # options with another type, or made from several; all other options are unchanged
         "policy_file": pathlib.Path(iat.policy_file) if iat.policy_file else None,

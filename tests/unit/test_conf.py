@@ -77,6 +77,10 @@ class LoadTest(unittest.TestCase):
             "[iat]\nhistory_mib = 1\n": ("history_mib", "4"),
             "[iat]\nhardware = emulated\n": ("emulated_scenario",),
             "mode = enforce\n[iat\n": ("bad.conf",),
+            "[iat]\nstate_dir = $state_dir/iat\n": ("bad.conf", "refers to itself"),
+            "[iat]\nreconcile_s = inf\n": ("reconcile_s", "inf"),
+            "[iat]\nhand_over_s = nan\n": ("hand_over_s", "nan"),
+            "[iat]\ndebounce_s = 1e300\n": ("debounce_s", "1e+300"),
         }
         for text, expected in cases.items():
             with self.subTest(text=text), self.assertRaises(conf.ConfigError) as caught:

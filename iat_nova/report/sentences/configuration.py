@@ -10,11 +10,14 @@ SENTENCES: Mapping[str, str] = {
     "root",
     "config-no-text": "a configuration file is not UTF-8 text: {error}",
     "config-file-no-text": "configuration file {file}: is not UTF-8 text: {error}",
+    "config-circular": "configuration file {files:or}: the value of an option refers to itself; "
+    "write $$ for a dollar sign",
     "config-folder": "configuration folder {folder}: {error}",
     "config-refused": "configuration file {files:or}: {error}",
     # options
     "option-needs-port-dca": "[iat] {option} needs [iat] port_dca = true",
     "option-no-address": "[iat] {option}: invalid PCI address {found!r}: expected 0000:3a:00.0",
+    "option-too-large": "[iat] {option}: found {found}, expected a number up to {most}",
     "option-port-twice": "[iat] {option}: {port} is in dca_off_ports, too; name the port in one "
     "of the two options",
     "emulated-without-scenario": "[iat] hardware = emulated needs [iat] emulated_scenario",

@@ -88,9 +88,10 @@ class DriftTest(unittest.TestCase):
 
     def test_a_configuration_that_cannot_be_used(self):
         """It is told before the restart that would fail."""
-        self.config.write_text("[iat]\nmode = perhaps\n")
-        for _ in range(2):
-            self.assertEqual("config-invalid", self.drift()[Code.CONFIG_UNREAD].code)
+        for text in ("mode = perhaps", "state_dir = $state_dir/iat"):
+            self.config.write_text(f"[iat]\n{text}\n")
+            for _ in range(2):
+                self.assertEqual("config-invalid", self.drift()[Code.CONFIG_UNREAD].code)
         shutil.rmtree(self.folder)
         self.assertEqual("config-invalid", self.drift()[Code.CONFIG_UNREAD].code)
         self.folder.mkdir()
