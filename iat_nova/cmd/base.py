@@ -22,6 +22,7 @@ from cliff.formatters.base import SingleFormatter
 from stevedore.extension import Extension, ExtensionManager
 
 from iat_nova import conf
+from iat_nova.cmd import blocks
 from iat_nova.common import config_files
 from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
@@ -280,7 +281,12 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
         if parsed_args.formatter == "csv":
             data = [tuple(map(escape.csv_cell, row)) for row in data]
         if parsed_args.formatter == "table" and not parsed_args.max_width:
-            parsed_args.max_width = shutil.get_terminal_size().columns
+            width = parsed_args.max_width = shutil.get_terminal_size().columns
+            data = list(data)
+            if not parsed_args.columns and blocks.too_wide(column_names, data, width):
+                for line in blocks.lines(column_names, data, width):
+                    self.app.stdout.write(f"{line}\n")
+                return self._status
         return super().produce_output(parsed_args, column_names, data)
 
     def row(

@@ -14,7 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from iat_nova.agent import facts_file
-from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Command, Failure, Lister
+from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, MACHINE_FORMATS, Command, Failure, Lister
 from iat_nova.common.readers import POLICY_TESTS
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
@@ -298,10 +298,16 @@ examples:
                 found = trials.parse(text, name, facts, load)
             for outcome in trials.run(found, compiled):
                 result = "wrong" if outcome.wrong else "ok"
-                row = (name, outcome.trial.name, result, list(map(sentences.text, outcome.wrong)))
+                wrong: str | list[str] = list(map(sentences.text, outcome.wrong))
+                if parsed_args.formatter not in MACHINE_FORMATS:
+                    wrong = "; ".join(wrong)
+                row = (name, outcome.trial.name, result, wrong)
                 rows.append(tuple(self.cell(parsed_args, value) for value in row))
                 self._status = EXIT_FAILURE if outcome.wrong else self._status
-        return ("file", "test", "result", "differences"), rows
+        columns = ("file", "test", "result", "differences")
+        if parsed_args.formatter != "table" or parsed_args.columns or len(parsed_args.tests) > 1:
+            return columns, rows
+        return columns[1:], [row[1:] for row in rows]
 
 
 def _running(command: Command, parsed_args: argparse.Namespace) -> str:

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from iat_nova.cmd import guests
+from iat_nova.cmd import blocks, guests
 from iat_nova.cmd.base import MACHINE_FORMATS, Lister, folded
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, DomainInventory, Tenant, TenantKind
@@ -76,7 +76,7 @@ examples:
         ]
         of_a_table = parsed_args.columns or parsed_args.sort_columns or parsed_args.max_width
         if table and parsed_args.long and not of_a_table:
-            self._instead = tuple(_blocks(columns, rows, shutil.get_terminal_size().columns))
+            self._instead = tuple(blocks.lines(columns, rows, shutil.get_terminal_size().columns))
         return columns, rows
 
     def _ports(
@@ -86,7 +86,7 @@ examples:
         self._empty = f"{super()._empty}: {guests.NO_PORTS}"
         if parsed_args.formatter == "table" and not parsed_args.columns:
             width = shutil.get_terminal_size().columns - 1
-            headings, cells = port_table.table(domains, width, _EDGES)
+            headings, cells = port_table.table(domains, width, blocks.EDGES)
             return headings, [*cells]
         columns = port_table.COLUMNS
         return columns, [
@@ -119,31 +119,12 @@ examples:
         return self.row(parsed_args, values, columns)
 
 
-def _blocks(
-    columns: Sequence[str], rows: Sequence[tuple[object, ...]], width: int
-) -> Iterator[str]:
-    """Yield a heading for each tenant, and a line for each of its columns with content."""
-    name, *others = columns
-    widest = max(map(len, others))
-    for number, row in enumerate(rows):
-        values = dict(zip(columns, row, strict=True))
-        yield from [""] * bool(number)
-        yield escape.middle(str(values[name]), width)
-        for column in others:
-            if (value := values[column]) not in ("", None):
-                pieces = escape.wrap(str(value), width - widest - 4, _LINES)
-                for first, piece in zip((column, *[""] * _LINES), pieces, strict=False):
-                    yield f"  {first:{widest}}  {piece}"
-
-
 def _yes_or_no(value: object) -> object:
     """Return a truth value as a word, and any other value as it is."""
     return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
-_LINES = 12  # of a tenant's warnings, at most
 _LEAST_NAME = 12  # columns of a name
-_EDGES = 3  # columns of a cell's edge: a line and two blanks
 
 
 def _brief(
@@ -163,7 +144,7 @@ def _brief(
         max(escape.width(text) for text in (heading, *(cells[number] for *_, cells in rows)))
         for number, heading in enumerate(headings[1:])
     ]
-    room = max(_LEAST_NAME, width - sum(wide) - _EDGES * len(headings) - 1)
+    room = max(_LEAST_NAME, width - sum(wide) - blocks.EDGES * len(headings) - 1)
     found: list[tuple[object, ...]] = [
         (_name(inventory, tenant, room), *cells) for inventory, tenant, cells in rows
     ]

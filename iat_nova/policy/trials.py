@@ -99,11 +99,20 @@ def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[T
             continue
         found = dict(_found(trial, policy))
         wrong = [
-            message("trial-differs", key=key, wanted=str(wanted), found=str(found.get(key)))
+            message(
+                "trial-differs", key=key, wanted=_as_yaml(wanted), found=_as_yaml(found.get(key))
+            )
             for key, wanted in _wanted(trial.expect)
             if found.get(key) != wanted
         ]
         yield TrialOutcome(trial, tuple(wrong))
+
+
+def _as_yaml(value: object) -> str:
+    """Return a value as a file of tests has it."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "none" if value is None else str(value)
 
 
 def _schema() -> Any:

@@ -46,7 +46,7 @@ _MEASURED: Mapping[str, str] = {
 }
 
 _MEANINGS: Mapping[str, str] = {
-    "nothing-known": "Nothing is known about this.",
+    "nothing-known": "Not measured.",
     "masks-isolate": "A tenant keeps to its ways: the agent can protect tenants from each other.",
     "masks-without-effect": "The agent's masks would have no effect here: do not enforce.",
     "masks-disturbed": "Other programs filled the cache during the test, or memory beyond the LLC "

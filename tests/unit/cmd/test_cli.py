@@ -907,6 +907,12 @@ class TestOthers(CliCase):
             tests.write_text(content)
             arguments = ("policy", "test", "--policy", str(policy), str(tests))
             self.assertEqual(expected, self.run_it(*arguments)[0], content)
+        tests.write_text(
+            text.replace("io: true", "io: false").replace("priority: PC", "priority: BE")
+        )
+        self.assertNotIn("tests.yaml", self.run_it(*arguments)[1])  # the only file
+        shown = self.run_it(*arguments, "-f", "value", "-c", "differences")[1]
+        self.assertIn("priority: expected BE, found PC; io: expected false, found true", shown)
         self.assertEqual("object", json.loads(self.run_it("policy", "schema")[1])["type"])
 
     def test_policy_tests_of_a_whole_host(self):

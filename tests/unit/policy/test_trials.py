@@ -189,7 +189,7 @@ tests:
 - {name: g, guest: web, expect: {max: 4}, host: {ways: 4}}
 - {name: h, guest: {instance: db, cpus: 10-11}, domain: 1, expect: {class: night}}
 """
-        wrong = ("class: expected second, found None",)  # it has no CPU there
+        wrong = ("class: expected second, found none",)  # it has no CPU there
         self.assertEqual([(), (), (), (), (), wrong, (), ()], self.outcomes(tests))
 
     def test_others_are_there(self):
