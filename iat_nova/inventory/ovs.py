@@ -315,6 +315,6 @@ def read_statistics(answer: Any) -> dict[str, Statistics]:
                 drops = sum(told)
             if (packets, drops) != (None, None):
                 found[row["name"]] = packets, drops
-    except (KeyError, IndexError, TypeError, ValueError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:
         raise ovs_rpc.OvsUnavailableError(f"ovsdb-server answered {answer!r:.200}") from error
     return found

@@ -14,7 +14,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from iat_nova.common.untrusted import shortened
+
 _CHUNK_BYTES = 1 << 16
+_MOST_SHOWN = 200  # characters of a refusal: some repeat the whole request
 _REQUEST_ID = 1
 _DECODER = json.JSONDecoder()
 
@@ -88,7 +91,8 @@ def _exchange(stream: socket.socket, method: str, params: Sequence[Any], deadlin
         for message in messages:
             if message.get("id") == _REQUEST_ID and "method" not in message:
                 if message.get("error") is not None:
-                    raise ValueError(f"{method} was refused: {message['error']}".rstrip())
+                    why = shortened(str(message["error"]), _MOST_SHOWN)
+                    raise ValueError(f"{method} was refused: {why}".rstrip())
                 return message.get("result")
 
 

@@ -182,6 +182,7 @@ class ReadPacketsTest(unittest.TestCase):
                     ]
                 }
             ],
+            [{"rows": [{"name": "a", "statistics": ["map", [["rx_dropped", float("inf")]]]}]}],
         ):
             with self.subTest(answer), self.assertRaises(OvsUnavailableError) as caught:
                 ovs.read_statistics(answer)

@@ -80,6 +80,11 @@ class CallTest(unittest.TestCase):
         self.serve(b'{"id":1,"result":null,"error":"no such command"}')
         self.assertEqual(f"{self.address}: get was refused: no such command", self.failure())
 
+    def test_refused_at_length(self):
+        """A text that repeats the whole request is cut: it goes into every status."""
+        self.serve(b'{"id":1,"result":null,"error":"%s"}' % (b"x" * 100_000))
+        self.assertRegex(self.failure(), r"get was refused: x{197}\.\.\.$")
+
     def test_hung_up(self):
         """A connection that ends half-way is an error at once."""
         self.serve(b'{"id":1,"result":{}')
