@@ -76,6 +76,8 @@ class PolicyKeeper:
             self._refuse(host, error)
         else:
             self._take(host, policy)
+        if self._asked.is_set():  # while this answer was waited for
+            self._changed.set()
 
     def _stale(self, host: HostFacts) -> bool:
         """Tell whether the policy was rendered for facts that differ from the present facts."""
@@ -89,10 +91,15 @@ class PolicyKeeper:
         policy, render = self.policy, self._render
         return lambda: render(policy, host)
 
+    def _count(self) -> None:
+        """Count a reading, unless a later request waits: its reading may have another outcome."""
+        if not self._asked.is_set():
+            self._journal.policy_read()
+
     def _refuse(self, host: HostFacts, error: Exception) -> None:
         if self._reading:
             self.refused = True
-            self._journal.policy_read()
+            self._count()
             problem = message("policy-reload-failed", error=as_message(error))
         else:
             self._refused_for = host
@@ -105,7 +112,7 @@ class PolicyKeeper:
         self.policy, self.refused, self._refused_for = policy, False, None
         self._journal.solved(Code.POLICY_INVALID, message("policy-valid"))
         if self._reading:
-            self._journal.policy_read()
+            self._count()
             self._journal.tell(message("policy-reloaded"))
         elif not policy.same(before):
             facts = before.changed_facts(host)

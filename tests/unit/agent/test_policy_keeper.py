@@ -8,6 +8,7 @@ import unittest
 
 from iat_nova import policy
 from iat_nova.agent.policy_keeper import PolicyKeeper
+from iat_nova.common.deadline import Deadline
 from iat_nova.model import message
 from iat_nova.strategies.registry import StrategyError
 from tests.unit.policy.hosts import ONE
@@ -64,6 +65,25 @@ class TestKeeper(unittest.TestCase):
         if self.refuse:
             raise StrategyError("no such strategy")
         self.used.append(taken)
+
+    def late(self, host):
+        """Look once, and have the answer come after the look."""
+        gate = threading.Event()
+
+        def waiting(call):
+            def wait(*arguments):
+                gate.wait(5.0)
+                return call(*arguments)
+
+            return wait
+
+        self.keeper._question = Deadline(0.0, self.changed.set)
+        self.keeper._read = waiting(self.read)
+        self.keeper._render = waiting(self.render)
+        self.keeper.look(host, self.use)
+        gate.set()
+        self.assertTrue(self.changed.wait(5.0))
+        self.changed.clear()
 
     def look(self, host):
         """Look until what was asked has been answered."""
@@ -151,3 +171,26 @@ class TestKeeper(unittest.TestCase):
         keeper = PolicyKeeper(self.read(), self.read, None, self.journal, self.changed)
         keeper.look(on(25.0), self.use)
         self.assertEqual(3, keeper.policy.parameters.ddio_ways_max)
+
+    def test_a_request_while_a_late_rendering_waits(self):
+        """It is not forgotten until the next reading of the inventory, which may be a minute."""
+        self.late(on(25.0))
+        self.keeper.ask()
+        self.changed.clear()  # by the loop, before its look
+        self.keeper.look(on(25.0), self.use)
+        self.assertTrue(self.changed.is_set())
+        self.look(on(25.0))
+        self.assertEqual(1, self.journal.reads)
+
+    def test_a_request_while_a_late_reading_waits(self):
+        """The reading of the earlier request is no answer to it."""
+        self.keeper.ask()
+        self.changed.clear()
+        self.late(on())
+        self.keeper.ask()
+        self.keeper.look(on(), self.use)
+        self.assertEqual((1, 0), (len(self.used), self.journal.reads))
+        self.text = "colour: blue"
+        self.look(on())
+        self.assertEqual((1, 1), (len(self.used), self.journal.reads))
+        self.assertTrue(self.keeper.refused)
