@@ -318,6 +318,10 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
     else:
         lines += [
             f"It does not fit: {_mib(needed)}, {share}.",
+            *(
+                ["The buffers do not spread evenly over the cache."]
+                * (needed <= found.capacity_bytes)
+            ),
             "Packets may be evicted to memory before they are read.",
         ]
     if told := rings.told(counted):

@@ -348,7 +348,7 @@ def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = Fal
 def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
     tenant, mask, layout = part.tenant, part.mask, part.seen.layout
     bounds = tenant.ways
-    kept = f", {bounds.promised} promised" if bounds.promised else ""
+    kept = f", {bounds.promised} guaranteed" if bounds.promised else ""
     least = "" if bounds.min == bounds.max else f"{bounds.min} to "
     begins = "" if _overlap(part) else f", starts with {bounds.initial}"
     emulator = ""

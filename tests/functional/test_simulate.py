@@ -400,8 +400,11 @@ class TestAdvise(CliCase):
             self.assertEqual(0, status, err)
             record = json.loads(self.run_it(*asked, "-f", "json")[1])
             crowded = self.run_it(*asked, "--guest-queues", "64")[1]
+            uneven = self.run_it(*asked[:-2], "1024", "--no-estimate")[1]
         self.assertIn("0000:3b:02.0", page)
         self.assertIn("It does not fit: 12.2 MiB", page)
+        self.assertNotIn("spread", page)
+        self.assertIn("hold.\nThe buffers do not spread evenly over the cache.\n", uneven)
         self.assertIn("rings of 512", page)
         (domain,) = record["domains"]
         self.assertEqual(2 * 4096 * (24 * 64 + 32), domain["footprint_bytes"])

@@ -791,6 +791,17 @@ class TestExplainGuest(CliCase):
             (2, 3, 8), tuple(record["domains"][0][k] for k in ("least", "initial", "most"))
         )
 
+    def test_guaranteed_ways(self):
+        """They are called what the flavor's page and the decisions call them."""
+        inventory = stories.inventory()
+        stack, first, second = inventory.tenants
+        first = dataclasses.replace(first, ways=WayRequest(3, 3, 8, promised=3))
+        made = dataclasses.replace(inventory, tenants=(stack, first, second))
+        with mock.patch.object(stories, "inventory", lambda name: made):
+            self.tell()
+        out = self.run_it("explain", "pc1")[1]
+        self.assertIn("may have 3 to 8 ways, starts with 3, 3 guaranteed", " ".join(out.split()))
+
     def test_nobody_and_several(self):
         """Who is not there, and a name that several have, are errors that list who there is."""
         self.tell()
