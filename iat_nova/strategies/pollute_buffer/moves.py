@@ -76,7 +76,10 @@ def _fits_on_ddio(view: View, plan: Plan) -> bool:
 
 
 def _ones(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield moves that confine a tenant with many fills, or release a tenant with high stalls."""
+    """Yield moves that confine a tenant with many fills, or release a tenant with high stalls.
+
+    The stack is never confined: packets of all tenants behind it would wait for a second or more.
+    """
     free, cut_off = view.ids - plan.confined, plan.owners - plan.reaching
     for tenant in sorted(view.inventory.tenants, key=lambda t: (-view.misses(t.id), t.id)):
         one, alone, misses = tenant.id, frozenset((tenant.id,)), view.misses(tenant.id)
@@ -85,9 +88,9 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
             if lack or tenant.priority is not Priority.BE:  # else its confinement has paid
                 expected = stake + lack - view.relief(free, misses)
                 yield _promise(expected, one, plan.without(alone), "release", tenant=one)
-        elif (seen := view.looks.get(one)) is None or one in cut_off:
+        elif tenant.priority is Priority.STACK or one in cut_off or one not in view.looks:
             continue
-        elif seen.streams or tenant.priority is Priority.BE:
+        elif view.looks[one].streams or tenant.priority is Priority.BE:
             changed = dataclasses.replace(plan, confined=plan.confined | alone)
             code = "confine-to-own" if one in plan.owners else "confine"
             yield _promise(view.relief(free - alone, misses), one, changed, code, tenant=one)

@@ -261,6 +261,20 @@ class TrialTest(unittest.TestCase):
             mine, other = (judge.stakes(weighed, before, {})[one].misses for one in ("t0", "t1"))
             self.assertAlmostEqual(weights[0], mine / other)
 
+    def test_the_stack_is_never_confined(self) -> None:
+        """A trial would delay packets of all guests; a critical guest that streams is tried."""
+        here = host((PC, STREAM), (PC, FITS))
+        stack = dataclasses.replace(
+            here.tenants[0], kind=TenantKind.STACK, priority=Priority.STACK, io=True
+        )
+        for first, confined in ((here.tenants[0], True), (stack, False)):
+            now = long_after(here)
+            inventory = dataclasses.replace(here.inventory, tenants=(first, here.tenants[1]))
+            view = View(inventory, Parameters(), now.sample, now.looks)
+            found = moves.candidates(view, Plan(frozenset(), 2, 2))
+            tried = {move.subject for _, move in found if move.what.code == "confine"}
+            self.assertEqual(confined, "t0" in tried)
+
     def test_a_buffer_keeps_the_least_ways_of_the_hardware(self) -> None:
         """A way where the hardware takes masks of one way, otherwise as many as it takes."""
         for least, sizes in ((1, {4, 1}), (2, {4})):
