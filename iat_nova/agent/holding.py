@@ -45,6 +45,11 @@ class Holding:
             if all(hold.tenant != one.tenant for one in self.known):
                 over = message("hold-asked-no-more", name=hold.name)
                 self._journal.solved(Code.HOLD_NOT_KEPT, over, hold.tenant)
+        present = {tenant.key for seen in domains.values() for tenant in seen.tenants}
+        for hold in self.known:
+            if hold.tenant not in present and hold not in refused:
+                over = message("hold-waits", name=hold.name)
+                self._journal.solved(Code.HOLD_NOT_KEPT, over, hold.tenant)
         for hold, why in refused.items():
             problem = message("hold-unreadable", error=why)
             if hold.ways:

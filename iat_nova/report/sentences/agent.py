@@ -110,6 +110,7 @@ SENTENCES: Mapping[str, str] = {
     "hold-unreadable": "{error:also}",
     "hold-refused": "the hold of {name} at {ways} ways is not in force: {cause:also}",
     "hold-asked-no-more": "{name} is not asked to be held any more",
+    "hold-waits": "{name} is not on this host; its hold waits",
     "hold-not-kept": "{name} does not have the ways at which it is held: {cause:also}",
     "hold-kept": "{name} has the held number of ways",
     "hold-below-guarantee": "its flavor promises it {ways} (iat:llc_ways)",

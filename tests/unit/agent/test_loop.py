@@ -399,6 +399,21 @@ class AgentTest(unittest.TestCase):
             self.assertEqual((), self.status().status.problems)
             self.clock.now_s += 100
 
+    def test_a_hold_that_did_not_fit_is_no_problem_after_its_guest(self) -> None:
+        """It waits for the guest, and may fit then."""
+        guest = Guest("u", 1, "instance-1", "db", None, None, None, (6,), ())
+        self.inventory.guests = (guest,)
+        shown = []
+
+        def leave() -> None:
+            shown.extend(self.agent.journal.latest.problems)
+            self.inventory.guests = ()
+            self.inventory.changed.set()
+
+        self.run_for(4.0, lambda: None, leave, holds=lambda wall_s: (Hold("u", "db", 12, 1.8e9),))
+        self.assertEqual(["hold-refused"], [one.message.code for one in shown])
+        self.assertEqual((), self.status().status.problems)
+
     def test_a_domain_may_have_parameters_of_its_own(self) -> None:
         """Its strategy is made for them, and its decisions are decided again by them."""
         own = Parameters(ddio_ways_max=3)
