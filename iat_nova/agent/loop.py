@@ -167,6 +167,7 @@ class Agent:
         for domain, seen in self.holding.apply(classified.domains).items():
             if self._offline.skips(seen.domain, facts):
                 self.tenants.pop(domain, None)
+                self._undecided(domain)
                 continue
             inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
@@ -179,6 +180,11 @@ class Agent:
         self._watch()
         warnings = self._warnings(facts, classified)
         self.journal.inventory(facts, self.tenants, warnings, classified.reasons)
+
+    def _undecided(self, domain: int) -> None:
+        """End the problems of decisions on a domain that is offline: none is made."""
+        for code in (Code.LAYOUT_IMPOSSIBLE, Code.STRATEGY_FAILED, Code.SHADOW_FAILED):
+            self.journal.solved(code, message("domain-offline", domain=domain), domain)
 
     def _classify(self, facts: Facts) -> Classified:
         """Apply the policy; after an error, keep the tenants of the last inventory."""

@@ -927,6 +927,19 @@ class AgentTest(unittest.TestCase):
             (None, ()), (words_of.observing(self.status().status), self.status().status.problems)
         )
 
+    def test_a_decision_that_failed_is_no_problem_of_a_socket_offline(self) -> None:
+        """No decision is made on it until it is back."""
+        self.strategy.step = lambda *_: {}["no such"]
+
+        def unplug() -> None:
+            self.failed = self.agent.journal.latest.problems
+            self.inventory.online = (18,)
+            self.inventory.changed.set()
+
+        self.run_for(4.0, lambda: None, unplug)
+        self.assertEqual(["strategy-failed"], [one.message.code for one in self.failed])
+        self.assertEqual((), self.status().status.problems)
+
     def test_cpus_that_come_or_go_are_looked_at_within_an_interval(self) -> None:
         """Without a hint from any source."""
         cpus = Cpus()
