@@ -93,30 +93,34 @@ def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
 
 
 def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, ...]:
-    """Return guaranteed and held ways: as many of critical tenants as have room, then others.
+    """Return guaranteed and held ways: held ways, as many of critical tenants as fit, then others.
 
-    The first two owners reach the shared ways. Among equal priorities the most stalled tenants come
-    first.
+    The first two owners reach the shared ways, held tenants never: these come last. Among equal
+    priorities the most stalled tenants come first.
     """
     domain, tenants = inventory.domain, inventory.tenants
     ranked = sorted(
         (tenant for tenant in tenants if tenant.ways.kept),
         key=lambda t: (
+            t.ways.held,
             t.priority is Priority.BE,
             -(looks[t.id].stalled if t.id in looks else 0.0),
             t.id,
         ),
     )
-    asked = [Own(t.id, max(t.ways.kept, domain.min_ways)) for t in ranked]
+    asked = {t.id: Own(t.id, max(t.ways.kept, domain.min_ways)) for t in ranked}
     host = any(tenant.kind is TenantKind.HOST for tenant in tenants)
     classes = domain.classes - int(not host) - CLASSES_SHARED  # for masks of their own
     left = _free(domain, ddio)
-    if len(asked) == len(tenants) <= classes and sum(one.ways for one in asked) <= left:
-        return tuple(asked)
+    if len(asked) == len(tenants) <= classes and sum(o.ways for o in asked.values()) <= left:
+        return tuple(asked.values())
     left -= _shared_least(domain)
-    critical = sum(1 for tenant in ranked if tenant.priority is not Priority.BE)
-    kept = _most((), asked[:critical], left, classes)
-    return _most(kept, asked[critical:], left, classes)
+    held = [asked[t.id] for t in ranked if t.ways.held]
+    critical = [asked[t.id] for t in ranked if t.priority is not Priority.BE]
+    kept: tuple[Own, ...] = ()
+    for further in (held, critical, asked.values()):
+        kept = _most(kept, [one for one in further if one not in kept], left, classes)
+    return tuple(one for one in asked.values() if one in kept)
 
 
 def _most(kept: tuple[Own, ...], asked: Sequence[Own], left: int, classes: int) -> tuple[Own, ...]:

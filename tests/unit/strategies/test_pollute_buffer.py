@@ -1236,6 +1236,17 @@ class PromiseTest(unittest.TestCase):
 
             run.on(here, 40, look)
 
+    def test_a_hold_precedes_guarantees_and_takes_none_of_the_two_places(self) -> None:
+        """The two other owners reach the shared ways; of too many ways the held ways are kept."""
+        for asked, kept in (((2, 2, 2), ("t1", "t2", "t0")), ((2, 7, 1), ("t2", "t0"))):
+            free = promising(host((PC, FITS), (PC, FITS), (PC, FITS)), *asked)
+            held = WayRequest(asked[0], asked[0], asked[0], held=True)
+            first, *others = free.tenants
+            tenants = (dataclasses.replace(first, ways=held), *others)
+            inventory = DomainInventory(free.inventory.domain, tenants)
+            own = masks.promised(inventory, 2, {})
+            self.assertEqual(kept, tuple(one.tenant for one in own))
+
     def test_one_promise_takes_its_ways_and_shares_the_others(self) -> None:
         """Who was promised two may fill all, the others all but these."""
         first = self.kept(promising(host((PC, FITS), (PC, FITS)), 2, 0))[0].layout
