@@ -25,7 +25,7 @@ class Watchdog:
         if self._address.startswith("@"):
             self._address = "\0" + self._address[1:]  # Linux's abstract namespace
         self._socket: socket.socket | None = None
-        self.interval_s = _interval_s(environment)
+        self.interval_s = self._timeout_s = _interval_s(environment)
 
     def ready(self, status: str = "") -> None:
         """Report that the agent has started."""
@@ -36,9 +36,15 @@ class Watchdog:
         self._send("WATCHDOG=1")
 
     def expect_every(self, seconds: float) -> None:
-        """Extend systemd's timeout for a long interval of the loop (WATCHDOG_USEC)."""
-        if self.interval_s is not None and 3 * seconds > self.interval_s:
-            self._send(f"WATCHDOG_USEC={int(3e6 * seconds)}")
+        """Extend systemd's timeout for a long interval of the loop; later, end the extension.
+
+        Source: sd_notify(3), WATCHDOG_USEC.
+        """
+        if self.interval_s is None:
+            return
+        wanted_s = max(self.interval_s, 3 * seconds)
+        if wanted_s != self._timeout_s and self._send(f"WATCHDOG_USEC={int(1e6 * wanted_s)}"):
+            self._timeout_s = wanted_s
 
     def status(self, text: str) -> None:
         """Set the status line of ``systemctl status``."""
@@ -54,9 +60,10 @@ class Watchdog:
             self._socket.close()
             self._socket = None
 
-    def _send(self, message: str) -> None:
+    def _send(self, message: str) -> bool:
+        """Send a message; return whether systemd will read it."""
         if not self._address:
-            return
+            return False
         if self._socket is None:
             self._socket = socket.socket(
                 socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
@@ -65,7 +72,8 @@ class Watchdog:
             self._socket.sendto(message.encode("utf-8", "backslashreplace"), self._address)
         except OSError:
             # The queue is full or systemd restarts: the next message has the same content.
-            return
+            return False
+        return True
 
 
 def _status(text: str) -> str:

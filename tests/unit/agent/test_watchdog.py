@@ -77,3 +77,17 @@ class Notify(unittest.TestCase):
         watchdog.expect_every(1.0)
         watchdog.expect_every(40.0)
         self.assertEqual(b"WATCHDOG_USEC=120000000", self.systemd.recv(200))
+
+    def test_a_long_interval_that_ends(self):
+        """The unit's time counts again, else a loop that stands still is found late."""
+        watchdog = self.watchdog(self.path, WATCHDOG_USEC="60000000")
+        watchdog.expect_every(40.0)  # not heard
+        self.systemd.bind(self.path)
+        watchdog.expect_every(40.0)
+        watchdog.expect_every(40.0)
+        watchdog.expect_every(1.0)
+        watchdog.alive()
+        self.assertEqual(
+            [b"WATCHDOG_USEC=120000000", b"WATCHDOG_USEC=60000000", b"WATCHDOG=1"],
+            [self.systemd.recv(200) for _ in range(3)],
+        )
