@@ -7,16 +7,20 @@ was read last: a file under edit is not used before an operator requests a readi
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 
 from iat_nova.agent.journal import Journal
 from iat_nova.common.deadline import Deadline
-from iat_nova.model import HostFacts
+from iat_nova.common.untrusted import worded
+from iat_nova.model import HostFacts, verbatim
 from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import Policy, PolicyError
 from iat_nova.strategies.registry import StrategyError
+
+LOG = logging.getLogger(__name__)
 
 POLICY_S = 0.2  # the loop's maximum wait for a new policy; later results are used as well
 
@@ -74,6 +78,10 @@ class PolicyKeeper:
             return
         except (PolicyError, StrategyError) as error:
             self._refuse(host, error)
+        except Exception as error:
+            # The boundary for unknown errors of a policy, as in `last_good`: the loop goes on.
+            LOG.exception("the policy cannot be read")
+            self._refuse(host, PolicyError.of(verbatim(worded(error)), source=self.policy.source))
         else:
             self._take(host, policy)
         if self._asked.is_set():  # while this answer was waited for

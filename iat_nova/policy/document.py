@@ -26,7 +26,7 @@ MAX_VALUES = 100_000
 
 MAX_DEPTH = 32
 
-_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})|0x[0-9a-fA-F_]{1,32}")
+_INTEGER = re.compile(r"[-+]?(0|[1-9][0-9_]{0,30})|0x_*[0-9a-fA-F][0-9a-fA-F_]{0,31}")
 _FLOAT = re.compile(r"[-+]?[0-9]{1,30}\.[0-9]{0,30}([eE][-+][0-9]{1,3})?")
 _BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False, "off": False}
 _TAG = "tag:yaml.org,2002:"

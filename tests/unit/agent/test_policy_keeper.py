@@ -10,6 +10,7 @@ from iat_nova import policy
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.deadline import Deadline
 from iat_nova.model import message
+from iat_nova.report import sentences
 from iat_nova.strategies.registry import StrategyError
 from tests.unit.policy.hosts import ONE
 
@@ -194,3 +195,14 @@ class TestKeeper(unittest.TestCase):
         self.look(on())
         self.assertEqual((1, 1), (len(self.used), self.journal.reads))
         self.assertTrue(self.keeper.refused)
+
+    def test_an_error_that_nobody_expects(self):
+        """It is a refused policy, with a traceback in the log; the loop goes on."""
+        self.keeper._read = lambda: {}["no such"]
+        self.keeper.ask()
+        with self.assertLogs("iat_nova", "ERROR") as told:
+            self.look(on())
+        self.assertIn("Traceback", told.output[0])
+        (problem,) = self.journal.problems
+        self.assertIn("KeyError('no such')", sentences.text(problem))
+        self.assertEqual((True, 1), (self.keeper.refused, self.journal.reads))

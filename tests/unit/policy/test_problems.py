@@ -133,6 +133,9 @@ BAD = (
     ("reserved as a mask", "reserved_ways: 0x600", [
         (1, "reserved_ways", "invalid value 1536: expected a list"),
     ]),
+    ("a mask without digits", "reserved_ways: 0x_", [
+        (1, "reserved_ways", "invalid value \"0x_\": expected a list"),
+    ]),
     ("reserved twice", "reserved_ways: [10, 10]", [
         (1, "reserved_ways", "expected each value once"),
     ]),
