@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs in processes of this machine, as they are by default."""
 
+import contextlib
 import os
+import pathlib
+import select
 import signal
+import subprocess
+import sys
+import tempfile
 import unittest
 
 from iat_nova.experiments.sim import parallel
@@ -10,6 +16,21 @@ from iat_nova.experiments.sim import parallel
 
 def _twice(number):
     return 2 * number
+
+
+PARENT = """
+import os, time
+from iat_nova.experiments.sim import parallel
+if __name__ == "__main__":
+    with parallel.executor(1) as executor:
+        print(executor.submit(os.getpid).result(), flush=True)
+        time.sleep(60)
+"""
+
+
+def _end(pid):
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
 
 
 def _killed(number):
@@ -24,6 +45,20 @@ class ProcessesTest(unittest.TestCase):
         with said, parallel.executor(1) as executor:
             for _, future in parallel.completed(executor, _killed, [1]):
                 future.result()
+
+    def test_a_parent_that_is_killed(self):
+        """Its processes end with it: nobody would give them work."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        script = folder / "parent.py"
+        script.write_text(PARENT)
+        with subprocess.Popen(
+            [sys.executable, script], stdout=subprocess.PIPE, text=True
+        ) as parent:
+            worker = os.pidfd_open(int(parent.stdout.readline()))
+            self.addCleanup(os.close, worker)
+            parent.terminate()
+            parent.wait(30)
+            self.assertEqual([worker], select.select([worker], [], [], 30)[0])
 
     def test_each_argument_with_its_result(self):
         """Whatever is done first, a result comes with what was asked."""

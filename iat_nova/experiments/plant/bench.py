@@ -10,6 +10,7 @@ import os
 import statistics
 from collections.abc import Callable, Sequence
 
+from iat_nova.experiments import workers
 from iat_nova.experiments.plant.loop import REST_S, SEED, Course, Lost, losses, quantile
 from iat_nova.experiments.strategies import ablation
 from iat_nova.model import Parameters
@@ -69,7 +70,7 @@ def rows(
     asked = [_HostJob(number, seed, tuple(names), noise) for number in range(hosts)]
     found: dict[str, list[Lost]] = {name: [] for name in names}
     processes = min(jobs or os.cpu_count() or 1, hosts)
-    with multiprocessing.get_context("spawn").Pool(processes) as pool:
+    with multiprocessing.get_context("spawn").Pool(processes, workers.begin) as pool:
         for done, lost in enumerate(pool.imap_unordered(_run, asked), 1):
             for name, mine in lost.items():
                 found[name] += mine

@@ -9,13 +9,13 @@ import functools
 import logging
 import multiprocessing
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
 
 from iat_nova.common.extras import install
+from iat_nova.experiments import workers
 from iat_nova.experiments.sim import sources
 
 T = TypeVar("T")
@@ -125,8 +125,8 @@ def _run_there(digest: str, function: Callable[[T], R], argument: T) -> R:
 
 
 def _begin_process() -> None:
-    """Let Ctrl-C end the process at once and silently; the parent reports the end."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    """Let Ctrl-C end the process silently, as the parent reports the end; log to no terminal."""
+    workers.begin()
     _be_quiet()
 
 
