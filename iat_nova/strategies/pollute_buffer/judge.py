@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
-from iat_nova.model import DDIO, DomainInventory, Priority, Sample, Tenant
+from iat_nova.model import DDIO, DomainInventory, Priority, Sample, Tenant, TenantKind
 from iat_nova.strategies import readings
 from iat_nova.strategies.readings import Look, Looks
 
@@ -120,11 +120,12 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
     """Yield the tenants whose load changed, judged independently of their ways.
 
     The number of LLC references per instruction does not depend on the share of the LLC. A tenant
-    with I/O polls: `other_traffic` compares what devices write instead.
+    with I/O polls: `other_traffic` compares what devices write instead. The host's own processes
+    come and go all the time, for moments: no load of theirs lasts.
     """
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
-        if tenant.io or (was is None and now is None):
+        if tenant.io or tenant.kind is TenantKind.HOST or (was is None and now is None):
             continue
         if was is None or now is None:
             yield tenant.id

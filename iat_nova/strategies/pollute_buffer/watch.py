@@ -6,12 +6,12 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 
-from iat_nova.model import DDIO, Message, Parameters, message
+from iat_nova.model import DDIO, Message, Parameters, TenantKind, message
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.state import State
-from iat_nova.strategies.readings import OTHER_LOAD, Looks
+from iat_nova.strategies.readings import OTHER_LOAD
 
 CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
 LEARNT = 8  # samples at rest in the usual deviation and in the means
@@ -28,7 +28,7 @@ def watch(state: State, now: Now) -> Watched:
     """Compare a sample outside of trials with the load for which the present masks were chosen."""
     if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
         return state, message("another-load", tenant=other), ()
-    found = max(_deviations(state.looks, now.looks), default=None, key=lambda one: one[:2])
+    found = max(_deviations(state, now), default=None, key=lambda one: one[:2])
     deviation, changed = (found[0], found[2]) if found else (0.0, message("no-tenant-awake"))
     settling = state.counted < judge.ENOUGH
     limit = OTHER_LOAD if settling else judge.unusual(CHANGED, state.deviation)
@@ -72,12 +72,15 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, Message]]:
+def _deviations(state: State, now: Now) -> Iterator[tuple[float, str, Message]]:
     """Yield each tenant's deviation from the judged load, the tenant, and what deviates.
 
-    The quantity is the one with the largest deviation among the quantities that matter.
+    The quantity is the one with the largest deviation among the quantities that matter. The host's
+    own processes are left out (`judge.other_loads`).
     """
-    for tenant in (before.keys() | after.keys()) - {DDIO}:
+    before, after = state.looks, now.looks
+    own = {one.id for one in now.inventory.tenants if one.kind is TenantKind.HOST}
+    for tenant in (before.keys() | after.keys()) - own - {DDIO}:
         old, new = before.get(tenant), after.get(tenant)
         if old is None or new is None:
             code = "woke-up" if old is None else "fell-asleep"
@@ -89,6 +92,8 @@ def _deviations(before: Looks, after: Looks) -> Iterator[tuple[float, str, Messa
                 ("misses-changed", old.misses_per_s, new.misses_per_s),
                 ("references-changed", old.references_per_s, new.references_per_s),
             ]
-        change, code, was, now = max((readings.change(a, b), code, a, b) for code, a, b in matter)
-        values = {"change": _short(change), "before": _short(was), "after": _short(now)}
+        change, code, was, present = max(
+            (readings.change(a, b), code, a, b) for code, a, b in matter
+        )
+        values = {"change": _short(change), "before": _short(was), "after": _short(present)}
         yield change, tenant, message(code, tenant=tenant, **values)

@@ -384,6 +384,22 @@ class TrialTest(unittest.TestCase):
             assert run.state is not None
             self.assertEqual(confined, run.state.plan.confined)
 
+    def test_the_hosts_own_processes_hold_up_no_search(self) -> None:
+        """Their load changes every two seconds; if a guest's does, no trial begins."""
+        for kind, tried in ((TenantKind.HOST, True), (TenantKind.GUEST, False)):
+            plain = host((PC, FITS), (BE, STREAM), (BE, PART))
+            *others, last = plain.tenants
+            tenants = (*others, dataclasses.replace(last, kind=kind))
+            inventory = dataclasses.replace(plain.inventory, tenants=tenants)
+            loads = dict(zip((one.id for one in tenants), plain.loads, strict=True))
+            run = Run()
+            for second in range(20):
+                references = 0.02 if second % 4 < 2 else 0.04
+                loads["t2"] = Load(1, 0.7, references, PART)
+                run.on(FormulaHost(inventory, loads, CALM), 1)
+            with self.subTest(kind):
+                self.assertEqual(tried, bool(run.tried()))
+
     def test_a_promise_must_repay_a_trial_in_as_long_as_the_load_has_lasted(self) -> None:
         """Much is tried after two samples, little once the load has lasted."""
         for critical, at_s in ((FITS, 3.0), (MissCurve(0.0, (Piece(0.01, 8.0, 8.0),)), 5.0)):
