@@ -305,7 +305,7 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
     lines += ["", *words.columns(rows, "llrrrr")]
     if any(one.assumed for one in found.rings):
         lines.append(
-            "* assumed, as the host cannot see a guest's rings: name them with --guest-ring"
+            "* not seen from the host: as --guest-queues, --guest-ring and --guest-mtu say"
         )
     for pool in found.pools:
         order = "in turn, so all circulate" if pool.in_turn else "the one freed last first"
