@@ -165,7 +165,7 @@ class TestFigures(CliCase):
             tempfile.TemporaryDirectory() as folder,
             mock.patch.object(catalogue, "figures", return_value={"iat-13": spread}),
         ):
-            asked = ("simulate", "figures", "--out", folder)
+            asked = ("simulate", "figures", "iat-13", "--out", folder)
             status, _, err = self.run_it(*asked, "--judge")
             self.assertNotEqual(0, status)
             self.assertIn("holds none of these figures: measure them without --judge", err)
