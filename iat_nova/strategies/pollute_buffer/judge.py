@@ -60,14 +60,17 @@ def gain(
     0.02 is 2 %. The tenant comes with its own gain; None if no tenant was measured before and
     after. A best-effort tenant's gain is multiplied by the share of cycles not stalled by misses. A
     tenant that hardly progresses even with all ways thus cannot outweigh the gains of critical
-    tenants. `floors`: minimum speeds by tenant. A lack below the minimum counts like the speed of a
-    critical tenant, before and after.
+    tenants. The host's own processes count only with the same load before and after, and only where
+    misses stall them. `floors`: minimum speeds by tenant. A lack below the minimum counts like the
+    speed of a critical tenant, before and after.
     """
     floors, most, largest = floors or {}, None, -1.0
     total = gained = 0.0
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
         if was is None or now is None or not was.speed or not now.speed:
+            continue
+        if tenant.kind is TenantKind.HOST and not (_matters(was, now) and _alike(was, now)):
             continue
         weight, own = weight_of(tenant), now.speed / was.speed
         part = weight * _counts(tenant, was) * math.log(own)
@@ -130,10 +133,19 @@ def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Itera
         if was is None or now is None:
             yield tenant.id
             continue
-        matters = max(was.stalled, now.stalled) > PAYS
-        first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
-        if matters and readings.another(first, second):
+        if _matters(was, now) and not _alike(was, now):
             yield tenant.id
+
+
+def _matters(was: Look, now: Look) -> bool:
+    """Return whether misses stall a tenant before or after."""
+    return max(was.stalled, now.stalled) > PAYS
+
+
+def _alike(was: Look, now: Look) -> bool:
+    """Return whether a tenant's LLC references per instruction are those of the same load."""
+    first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
+    return not readings.another(first, second)
 
 
 def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:

@@ -102,8 +102,7 @@ def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, 
     ranked = sorted(
         (tenant for tenant in tenants if tenant.ways.kept),
         key=lambda t: (
-            t.ways.held,
-            t.priority is Priority.BE,
+            standing(t),
             -(looks[t.id].stalled if t.id in looks else 0.0),
             t.id,
         ),
@@ -121,6 +120,11 @@ def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, 
     for further in (held, critical, asked.values()):
         kept = _most(kept, [one for one in further if one not in kept], left, classes)
     return tuple(one for one in asked.values() if one in kept)
+
+
+def standing(tenant: Tenant) -> tuple[bool, bool]:
+    """Return a sort key of owners: held tenants come last, and best-effort after critical ones."""
+    return tenant.ways.held, tenant.priority is Priority.BE
 
 
 def _most(kept: tuple[Own, ...], asked: Sequence[Own], left: int, classes: int) -> tuple[Own, ...]:

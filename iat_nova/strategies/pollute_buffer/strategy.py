@@ -139,8 +139,9 @@ class PolluteBuffer:
         """
         domain, ddio = now.inventory.domain, self._found(now.inventory.domain).ddio
         own = masks.promised(now.inventory, ddio, now.looks)
-        if set(own) == set(plan.own):
-            own = plan.own  # in the same order
+        if set(own) == set(plan.own):  # in the same order, as far as `promised` leaves a choice
+            standing = {one.id: masks.standing(one) for one in now.inventory.tenants}
+            own = tuple(sorted(plan.own, key=lambda one: standing[one.tenant]))
         if masks.fits(domain, own, plan.ddio):
             ddio = plan.ddio
         return dataclasses.replace(plan, own=own, lent=(), ddio=ddio)

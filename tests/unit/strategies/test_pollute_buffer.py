@@ -400,6 +400,21 @@ class TrialTest(unittest.TestCase):
             with self.subTest(kind):
                 self.assertEqual(tried, bool(run.tried()))
 
+    def test_another_load_of_the_hosts_own_processes_is_no_gain(self) -> None:
+        """Nor is a speed that no misses slow down; with the same load the host counts."""
+        here = host((PC, FITS), (BE, FITS), (BE, FITS))
+        tenants = (*here.tenants[:2], dataclasses.replace(here.tenants[2], kind=TenantKind.HOST))
+        same = readings.Look(1.0, 0.1, 1e6, 1e7)
+        for before, after, counts in (
+            (readings.Look(0.5, 0.2, 1e6, 1e7), readings.Look(1.0, 0.01, 1e5, 1e7), False),
+            (readings.Look(0.5, 0.0, 1e3, 1e7), readings.Look(1.0, 0.0, 1e3, 2e7), False),
+            (readings.Look(0.5, 0.2, 1e6, 1e7), readings.Look(1.0, 0.01, 1e5, 2e7), True),
+        ):
+            looks = [{"t0": same, "t1": same, "t2": one} for one in (before, after)]
+            gain, _ = judge.gain(tenants, *looks)
+            self.assertEqual(counts, gain > judge.OBVIOUS)
+            self.assertGreater(judge.gain(here.tenants, *looks)[0], judge.OBVIOUS)
+
     def test_a_promise_must_repay_a_trial_in_as_long_as_the_load_has_lasted(self) -> None:
         """Much is tried after two samples, little once the load has lasted."""
         for critical, at_s in ((FITS, 3.0), (MissCurve(0.0, (Piece(0.01, 8.0, 8.0),)), 5.0)):
@@ -1262,6 +1277,18 @@ class PromiseTest(unittest.TestCase):
             inventory = DomainInventory(free.inventory.domain, tenants)
             own = masks.promised(inventory, 2, {})
             self.assertEqual(kept, tuple(one.tenant for one in own))
+
+    def test_a_hold_of_the_guaranteed_ways_changes_the_order_of_the_owners(self) -> None:
+        """A held tenant goes to the end; after its hold a critical one is first again."""
+        run, free = Run(), promising(host((PC, FITS), (BE, FITS), (BE, FITS)), 2, 2, 2)
+        first, *others = free.tenants
+        held = dataclasses.replace(first, ways=WayRequest(2, 2, 2, promised=2, held=True))
+        for tenant, place in ((first, 0), (held, 2), (first, 0)):
+            inventory = DomainInventory(free.inventory.domain, (tenant, *others))
+            loads = {t.id: load for t, load in zip(free.tenants, free.loads, strict=True)}
+            run.on(FormulaHost(inventory, loads, free.inbound), 1)
+            assert run.state is not None
+            self.assertEqual("t0", run.state.plan.own[place].tenant)
 
     def test_one_promise_takes_its_ways_and_shares_the_others(self) -> None:
         """Who was promised two may fill all, the others all but these."""
