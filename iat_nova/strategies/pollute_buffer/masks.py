@@ -172,6 +172,8 @@ def open_of_ddio(domain: CacheDomain, plan: Plan) -> WayMask:
 def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
     domain = inventory.domain
     everything, most = shared(domain, plan), max(tenant.ways.max, domain.min_ways)
+    if tenant.ways.held:  # a hold for which a class is lacking must not take another class
+        most = domain.ways
     if tenant.id in plan.owners:
         mask = _own(domain, plan, tenant)
     elif tenant.id in plan.confined:

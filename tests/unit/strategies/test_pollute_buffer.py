@@ -30,6 +30,7 @@ from iat_nova.model import (
     WayRequest,
     message,
 )
+from iat_nova.policy import holds
 from iat_nova.store import records
 from iat_nova.strategies import readings, registry
 from iat_nova.strategies.layout.check import check
@@ -1289,6 +1290,20 @@ class PromiseTest(unittest.TestCase):
             run.on(FormulaHost(inventory, loads, free.inbound), 1)
             assert run.state is not None
             self.assertEqual("t0", run.state.plan.own[place].tenant)
+
+    def test_a_hold_without_a_class_of_service_takes_none(self) -> None:
+        """The domain is decided on all the same; the agent reports the hold that is not kept."""
+        free = host((PC, FITS), (PC, FITS), (BE, FITS), (BE, STREAM), classes=4)
+        held = [
+            dataclasses.replace(tenant, ways=WayRequest(ways, ways, ways, held=True))
+            for ways, tenant in zip((2, 4, 3), free.tenants, strict=False)
+        ]
+        inventory = DomainInventory(free.inventory.domain, (*held, free.tenants[3]))
+        loads = {t.id: load for t, load in zip(free.tenants, free.loads, strict=True)}
+        run = Run()
+        run.on(FormulaHost(inventory, loads, free.inbound), 5, lambda d: check(inventory, d.layout))
+        kept = {tenant.id for tenant in held if not holds.kept(tenant, run.decisions[-1].layout)}
+        self.assertEqual({"t1"}, kept)
 
     def test_one_promise_takes_its_ways_and_shares_the_others(self) -> None:
         """Who was promised two may fill all, the others all but these."""
