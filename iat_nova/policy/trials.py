@@ -109,7 +109,7 @@ def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[T
 
 
 def _as_yaml(value: object) -> str:
-    """Return a value as a file of tests has it."""
+    """Return a value as a file of tests has it; ``none`` for a value that is absent."""
     if isinstance(value, bool):
         return "true" if value else "false"
     return "none" if value is None else str(value)

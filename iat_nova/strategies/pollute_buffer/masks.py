@@ -93,7 +93,7 @@ def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
 
 
 def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, ...]:
-    """Return guaranteed and held ways: held ways, as many of critical tenants as fit, then others.
+    """Return the own ways that fit: held ways, then guarantees of critical tenants, then others.
 
     The first two owners reach the shared ways, held tenants never: these come last. Among equal
     priorities the most stalled tenants come first.
