@@ -14,7 +14,14 @@ from typing import Any
 from cliff import app, commandmanager, help
 
 from iat_nova.cmd import entry, overview
-from iat_nova.cmd.base import EXIT_USAGE, Failure, Paragraphs, add_state_options, told
+from iat_nova.cmd.base import (
+    EXIT_FAILURE,
+    EXIT_USAGE,
+    Failure,
+    Paragraphs,
+    add_state_options,
+    told,
+)
 from iat_nova.common import plugins
 from iat_nova.report import log
 
@@ -167,16 +174,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             stream.reconfigure(errors="backslashreplace")
     log.speak()
     try:
-        status: int = Application().run(list(sys.argv[1:] if argv is None else argv))
-        sys.stdout.flush()
+        try:
+            status: int = Application().run(list(sys.argv[1:] if argv is None else argv))
+        finally:  # of argparse's end after a help text, too
+            sys.stdout.flush()
     except Failure as failure:
         print(f"iat-nova: {failure}", file=sys.stderr)
         return failure.status
     except BrokenPipeError:
-        # The reader has gone: keep the interpreter from flushing at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output()
         return 141
+    except OSError as error:  # standard output is full, for example
+        _discard_output()
+        print(f"iat-nova: {told(error)}", file=sys.stderr)
+        return EXIT_FAILURE
     return status
+
+
+def _discard_output() -> None:
+    """Keep the interpreter from writing the rest of standard output at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _version() -> str:

@@ -48,16 +48,18 @@ class TestProcess(CliCase):
             closed = ["sh", "-c", f"exec {command} >&-"]
             done = subprocess.run(closed, cwd=ROOT, stderr=subprocess.PIPE, check=False)
             self.assertEqual((0, b""), (done.returncode, done.stderr), arguments)
-            with open("/dev/full", "w") as full:
-                done = subprocess.run(
-                    self.command(*arguments),
-                    cwd=ROOT,
-                    stdout=full,
-                    stderr=subprocess.PIPE,
-                    check=False,
-                )
-            told = b"iat-nova: No space left on device\n"
-            self.assertEqual((1, told), (done.returncode, done.stderr), arguments)
+            for unbuffered in ("", "1"):  # Python writes at the end, or at once
+                with open("/dev/full", "w") as full:
+                    done = subprocess.run(
+                        self.command(*arguments),
+                        cwd=ROOT,
+                        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+                        stdout=full,
+                        stderr=subprocess.PIPE,
+                        check=False,
+                    )
+                told = b"iat-nova: No space left on device\n"
+                self.assertEqual((1, told), (done.returncode, done.stderr), arguments)
 
     def test_top_on_a_terminal(self):
         """The live screen fits a terminal of 80 by 24, follows keys, and gives it back."""
