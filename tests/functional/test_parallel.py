@@ -28,9 +28,9 @@ if __name__ == "__main__":
 """
 
 
-def _end(pid):
+def _end(pidfd):
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
 
 
 def _killed(number):
@@ -56,6 +56,7 @@ class ProcessesTest(unittest.TestCase):
         ) as parent:
             worker = os.pidfd_open(int(parent.stdout.readline()))
             self.addCleanup(os.close, worker)
+            self.addCleanup(_end, worker)
             parent.terminate()
             parent.wait(30)
             self.assertEqual([worker], select.select([worker], [], [], 30)[0])
