@@ -191,7 +191,7 @@ class _Emulated:
         with contextlib.suppress(ImportError):
             self._estimate = registered.load() if registered else None
         if self._estimate is None:
-            return f"no estimates: they need the emulated server: {install('sim')}"
+            return f"no estimates, as the emulated server is not installed: {install('sim')}"
         return None
 
     def now(self) -> Estimate | None:

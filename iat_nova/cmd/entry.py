@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The installed programs: each loads its module, or names the package that its module lacks.
 
-A program that fails while it loads cannot word the reason itself, so this module needs nothing but
-the standard library.
+A program that fails while it loads cannot word the reason itself, so this module needs only the
+standard library and modules that need only that.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import importlib
 import shutil
 import sys
 
-from iat_nova.common import late
+from iat_nova.common import extras, late
 
 EXIT_FAILURE = 1
 """As for another failure of a start: during an upgrade the package is back at a later start."""
@@ -66,7 +66,7 @@ def unloadable(error: ImportError) -> str:
     if not isinstance(error, ModuleNotFoundError):
         return f"the Python module {module or '?'} cannot be loaded: {error}"
     debian, pypi = PACKAGES.get(module, (None, None))
-    if sys.prefix == sys.base_prefix:  # the distribution's Python
+    if extras.of_distribution():
         command = f"apt-get install {debian}" if debian and shutil.which("apt-get") else None
     else:
         command = f"{sys.executable} -m pip install {pypi}" if pypi else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands that install the extras of this project, as they have to be typed here."""
+"""What installs the extras of this project here."""
 
 from __future__ import annotations
 
@@ -13,11 +13,21 @@ _DEBIAN = {
 }
 
 
+def of_distribution() -> bool:
+    """Tell whether this Python is the distribution's own, which may refuse pip.
+
+    The Python of a virtual environment is not, nor one below /usr/local or in a home directory.
+    """
+    return sys.prefix == "/usr"
+
+
 def install(extra: str) -> str:
     """Return the command that installs an extra for this Python.
 
-    A distribution's Python refuses pip, and the pip of the search path may be of another Python.
+    It names this Python's own pip: the pip of the search path may be of another Python.
     """
-    if sys.prefix == sys.base_prefix and extra in _DEBIAN and shutil.which("apt-get"):
+    if not of_distribution():
+        return f"{sys.executable} -m pip install 'iat-nova[{extra}]'"
+    if extra in _DEBIAN and shutil.which("apt-get"):
         return f"apt-get install {_DEBIAN[extra]}"
-    return f"{sys.executable} -m pip install 'iat-nova[{extra}]'"
+    return f"pip install 'iat-nova[{extra}]' in a virtual environment"

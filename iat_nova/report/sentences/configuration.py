@@ -22,7 +22,8 @@ SENTENCES: Mapping[str, str] = {
     "of the two options",
     "emulated-without-scenario": "[iat] hardware = emulated needs [iat] emulated_scenario",
     "platform-absent": "[iat] hardware = {name}: no platform of this name is installed here",
-    "metrics-extra-absent": "[iat] metrics_port is set, which needs the extra: {command} ({error})",
+    "metrics-extra-absent": "[iat] metrics_port is set, which needs the extra [metrics] "
+    "({error}): {command}",
     "metrics-not-served": "[iat] metrics_address {address}, metrics_port {port}: cannot listen "
     "there: {error}",
     "logging-refused": "logging cannot be set up: {error}",

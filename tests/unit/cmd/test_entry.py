@@ -92,7 +92,7 @@ class Words(unittest.TestCase):
     def test_python_of_the_distribution(self):
         """There apt-get installs, where the distribution has it; pip refuses to."""
         error = ModuleNotFoundError("No module named 'libvirt'", name="libvirt")
-        self.enterContext(mock.patch.object(sys, "prefix", sys.base_prefix))
+        self.enterContext(mock.patch.object(sys, "prefix", "/usr"))
         for found, remedy in (
             ("/usr/bin/apt-get", "apt-get install python3-libvirt"),
             (None, "install the package that has it"),
