@@ -29,7 +29,7 @@ from iat_nova.conf import LOCK
 from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, times
 from iat_nova.report.view import HostView, agent_words, gather
-from iat_nova.store.database import HistoryError, NoHistory, as_owner
+from iat_nova.store.database import HistoryError, NoFolder, NoHistory, as_owner
 from iat_nova.store.heartbeat import AgentState, look
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import RecordError
@@ -147,9 +147,11 @@ class Command(command.Command):  # type: ignore[misc]
             return super().run(parsed_args) or self._status
         except BrokenPipeError:
             raise
+        except NoFolder as error:
+            raise Failure(f"{error}; name it with --state-dir", EXIT_NOT_RUNNING) from error
         except NoHistory as error:
             text = f"{error}. Is iat-nova-agent running with this state directory?"
-            text += " Another one is named by --state-dir"
+            text += " --state-dir names another one"
             raise Failure(text, EXIT_NOT_RUNNING) from error
         except _known_errors() as error:
             raise Failure(escape.lines(f"{told(error)}{self._way_in(error)}")) from error
@@ -257,13 +259,23 @@ class Command(command.Command):  # type: ignore[misc]
         return bool(terminal and not os.environ.get("NO_COLOR"))
 
 
-def check_columns(chosen: Iterable[str], known: Iterable[str]) -> None:
-    """Refuse columns that do not exist. Raises `Failure`."""
-    if unknown := set(chosen) - set(known):
-        there = ", ".join(known)
+def check_columns(chosen: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:
+    """Return the chosen columns as they are known. Raises `Failure` if one does not exist.
+
+    As in cliff, case does not count, and a blank is an underscore.
+    """
+    there = {_plain_column(column): column for column in known}
+    wanted = tuple(map(_plain_column, chosen))
+    if unknown := set(wanted) - set(there):
         raise Failure(
-            f"no such column: {', '.join(sorted(unknown))}; there are: {there}", EXIT_USAGE
+            f"no such column: {', '.join(sorted(unknown))}; there are: {', '.join(there.values())}",
+            EXIT_USAGE,
         )
+    return tuple(there[column] for column in wanted)
+
+
+def _plain_column(name: str) -> str:
+    return name.strip().lower().replace(" ", "_")
 
 
 class Lister(Command, lister.Lister):  # type: ignore[misc]
@@ -284,9 +296,7 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
             width = parsed_args.max_width = shutil.get_terminal_size().columns
             data = list(data)
             if not parsed_args.columns and blocks.too_wide(column_names, data, width):
-                for line in blocks.lines(column_names, data, width):
-                    self.app.stdout.write(f"{line}\n")
-                return self._status
+                self.formatter = blocks.Lines()
         return super().produce_output(parsed_args, column_names, data)
 
     def row(
@@ -340,6 +350,8 @@ class Page(Command, show.ShowOne):  # type: ignore[misc]
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[Any]]:
         """Return the page or the record."""
         if parsed_args.formatter == "text":
+            if parsed_args.columns:
+                raise Failure("the text has no columns: add -f json, for example", EXIT_USAGE)
             return ["page"], [self.page(parsed_args)]
         record = json.loads(json.dumps(self.record(parsed_args)))
         check_columns(parsed_args.columns, record)

@@ -3,13 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from iat_nova.report import escape
 
 EDGES = 3  # columns of a cell's edge: a line and two blanks
 _SHRUNK = 8  # columns to which cliff shrinks a column's cells; headings stay
 _LINES = 12  # of a cell, at most
+_LEAST = 8  # columns of a cell, also where a terminal has fewer
 
 
 def too_wide(columns: Sequence[str], rows: Sequence[Sequence[object]], width: int) -> bool:
@@ -21,15 +24,31 @@ def too_wide(columns: Sequence[str], rows: Sequence[Sequence[object]], width: in
     return widest > width
 
 
-def lines(columns: Sequence[str], rows: Sequence[tuple[object, ...]], width: int) -> Iterator[str]:
+class Lines:
+    """A format of cliff: lines for each row, instead of a table."""
+
+    def emit_list(
+        self,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        stdout: Any,
+        parsed_args: argparse.Namespace,
+    ) -> None:
+        """Write the rows."""
+        for line in lines(columns, rows, parsed_args.max_width):
+            stdout.write(f"{line}\n")
+
+
+def lines(columns: Sequence[str], rows: Iterable[Sequence[object]], width: int) -> Iterator[str]:
     """Yield a heading for each row, its first cell, and a line for each other cell with content."""
     _, *others = columns
     widest = max(map(len, others))
+    room = max(_LEAST, width - widest - 4)
     for number, (name, *cells) in enumerate(rows):
         yield from [""] * bool(number)
         yield escape.middle(str(name), width)
         for column, value in zip(others, cells, strict=True):
             if value not in ("", None):
-                pieces = escape.wrap(str(value), width - widest - 4, _LINES)
+                pieces = escape.wrap(str(value), room, _LINES)
                 for first, piece in zip((column, *[""] * _LINES), pieces, strict=False):
                     yield f"  {first:{widest}}  {piece}"

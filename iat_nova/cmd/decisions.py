@@ -87,7 +87,9 @@ examples:
         if parsed_args.follow:
             self._follow(parsed_args, columns, found, wanted, newest)
             return (), []
-        if parsed_args.formatter == "table" and not parsed_args.columns:
+        if parsed_args.formatter == "table" and not (
+            parsed_args.columns or parsed_args.sort_columns
+        ):
             return _brief(found)
         return columns, [self.row(parsed_args, _values(turn), columns) for turn in found]
 
@@ -148,8 +150,7 @@ examples:
         row: int,
     ) -> None:
         """Print new turns until Ctrl-C."""
-        check_columns(parsed_args.columns, columns)
-        chosen = tuple(parsed_args.columns) or columns
+        chosen = check_columns(parsed_args.columns, columns) or columns
         write = _writer(self.app.stdout, parsed_args.formatter, chosen)
         try:
             while True:

@@ -44,7 +44,9 @@ example:
                 become_owner(folder)
                 return self._reload(parsed_args, agent)
         except NoAgent as error:
-            told = f"no agent is seen running with {folder}; one that starts there reads the policy"
+            told = (
+                f"no agent is seen running with {folder}; an agent reads the policy when it starts"
+            )
             raise Failure(str(error) or told, EXIT_NOT_RUNNING) from None
 
     def _reload(self, parsed_args: argparse.Namespace, agent: Living) -> int:

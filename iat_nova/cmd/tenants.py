@@ -26,7 +26,6 @@ class Tenants(Lister):
     """
 
     _below: tuple[str, ...] = ()  # lines below the table
-    _instead: tuple[str, ...] = ()  # lines instead of the table
     _empty = "no tenant is recorded yet"
 
     _as_owner = True
@@ -66,7 +65,8 @@ examples:
                 self._below += ("", *ports)
             return _brief(seen.domains, width)
         if table:
-            left_out = _said_nothing(seen.domains).difference(parsed_args.columns)
+            asked = (*parsed_args.columns, *parsed_args.sort_columns)
+            left_out = _said_nothing(seen.domains).difference(asked)
             columns = tuple(column for column in columns if column not in left_out)
         apart = table and "uuid" not in columns
         rows = [
@@ -74,9 +74,6 @@ examples:
             for domain in seen.domains
             for values in _tenants(domain, apart=apart)
         ]
-        of_a_table = parsed_args.columns or parsed_args.sort_columns or parsed_args.max_width
-        if table and parsed_args.long and not of_a_table:
-            self._instead = tuple(blocks.lines(columns, rows, shutil.get_terminal_size().columns))
         return columns, rows
 
     def _ports(
@@ -96,13 +93,7 @@ examples:
     def produce_output(
         self, parsed_args: argparse.Namespace, column_names: Any, data: Any
     ) -> int | None:
-        """Write the list, and below the table warnings without room in the table.
-
-        Many columns fit no terminal: people then get lines for each tenant.
-        """
-        if self._instead:
-            self.app.stdout.write("\n".join(self._instead) + "\n")
-            return self._status
+        """Write the list, and below the table warnings without room in the table."""
         status: int | None = super().produce_output(parsed_args, column_names, data)
         for line in self._below:
             self.app.stdout.write(f"{folded(line, self.app.stdout)}\n")

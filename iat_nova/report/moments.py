@@ -84,8 +84,8 @@ def at(
 ) -> Moment | None:
     """Return what the history says of a moment; None before its first iteration.
 
-    `exact`: the last iteration counts as the decision, even if it did nothing. `seen_s`: the time
-    at which `agent` was its state.
+    `exact`: the last iteration counts as the decision, even if it did nothing. `agent`: the agent's
+    state at the time `seen_s`.
     """
     decision = None if exact else in_force(reader, wall_s, domain)
     last = reader.at(wall_s, domain if decision is None else decision.iteration.domain)

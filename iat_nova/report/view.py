@@ -273,7 +273,7 @@ def pause(view: HostView) -> Pause | None:
 
 
 def in_force(view: HostView, hold: Hold) -> bool:
-    """Tell whether a held tenant has as many ways as decided, in each of its cache domains."""
+    """Tell whether the hold's number of ways was decided in each cache domain of its tenant."""
     held = [
         domain.decided_mask(one.id)
         for domain in view.domains

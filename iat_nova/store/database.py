@@ -78,6 +78,10 @@ class NoHistory(HistoryError):
     """There is no history at the given path."""
 
 
+class NoFolder(NoHistory):
+    """There is no state directory at the given path."""
+
+
 def is_damage(error: BaseException) -> bool:
     """Tell whether the file's content is damaged, as opposed to a failure around the file."""
     code = getattr(error, "sqlite_errorcode", None)
@@ -118,15 +122,15 @@ def check_header(connection: sqlite3.Connection, path: pathlib.Path) -> bool:
 def as_owner(path: pathlib.Path) -> Iterator[None]:
     """Make root act as the owner of a history's folder: SQLite writes more files there.
 
-    Raises `NoHistory` without a folder, `HistoryError` where root cannot act as its owner.
+    Raises `NoFolder` without a folder, `HistoryError` where root cannot act as its owner.
     """
     with contextlib.ExitStack() as owner:
         try:
             owner.enter_context(OwnedFolder(path.parent).acting_as_owner())
         except FileNotFoundError:
-            raise NoHistory(f"there is no state directory {path.parent}") from None
+            raise NoFolder(f"there is no state directory {path.parent}") from None
         except NotADirectoryError:
-            raise NoHistory(f"the state directory {path.parent} is not a folder") from None
+            raise NoFolder(f"the state directory {path.parent} is not a folder") from None
         except OSError as error:
             raise HistoryError(f"history {path}: {error.filename}: {error.strerror}") from error
         yield

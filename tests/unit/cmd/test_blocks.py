@@ -28,6 +28,8 @@ class BlocksTest(unittest.TestCase):
         self.assertEqual("pollute-buffer", lines[0])
         self.assertEqual(["", "iat", "  column_00  0"], lines[9:12])
         self.assertEqual(2 + 8 + 7 + 1, len(lines))
+        narrow = list(blocks.lines(("name", "a" * 20), [("x", "12345678")], 20))
+        self.assertEqual(["x", f"  {'a' * 20}  12345678"], narrow)
 
     def test_a_list(self) -> None:
         """A terminal of 80 columns gets lines, one of 120 a table; chosen columns stay a table."""
@@ -48,3 +50,12 @@ class BlocksTest(unittest.TestCase):
             with self.subTest(width=width, chosen=chosen):
                 self.assertIs(table, out.getvalue().startswith("+--"))
                 self.assertLessEqual(max(map(len, out.getvalue().splitlines())), int(width))
+
+    def test_a_sorted_list(self) -> None:
+        """Lines are sorted as a table is."""
+        out = io.StringIO()
+        lister = Lister(types.SimpleNamespace(stdout=out, NAME="x"), argparse.Namespace())
+        parsed = lister.get_parser("x").parse_args(["--sort-column", "strategy"])
+        with mock.patch.dict(os.environ, {"COLUMNS": "80"}):
+            lister.produce_output(parsed, COLUMNS, ROWS)
+        self.assertEqual("iat", out.getvalue().splitlines()[0])

@@ -314,12 +314,19 @@ class TestTenants(CliCase):
     def test_unknown_column(self):
         """A column that does not exist is a mistake of the caller."""
         self.tell()
-        for columns in (("-c", "nonsense"), ("-c", "name", "-c", "nonsense")):
+        for columns in (
+            ("-c", "nonsense"),
+            ("-c", "name", "-c", "nonsense"),
+        ):
             status, _, err = self.run_it("tenants", *columns)
             self.assertEqual((2, True), (status, "no such column: nonsense; there are: " in err))
             self.assertIn("overlaps_ddio", err)
         status, _, err = self.run_it("status", "-f", "value", "-c", "state", "-c", "nonsense")
         self.assertEqual((2, True), (status, "no such column: nonsense; there are: " in err))
+        same = [self.run_it("tenants", "-f", "csv", "-c", name)[1] for name in ("ways", "WAYS")]
+        self.assertEqual(same[0], same[1])
+        status, _, err = self.run_it("status", "-c", "state")
+        self.assertEqual((2, True), (status, "the text has no columns" in err))
 
 
 class TestStatus(CliCase):
@@ -587,7 +594,8 @@ class TestPauseResume(CliCase):
             ("explain", "web"),
         ):
             status, _, err = self.run_it("--state-dir", "/nonexistent", *arguments)
-            self.assertEqual((3, True), (status, "no state directory /nonexistent" in err), err)
+            told = "iat-nova: there is no state directory /nonexistent; name it with --state-dir\n"
+            self.assertEqual((3, told), (status, err))
 
     def test_wrong_time(self):
         """A time that is none is a mistake of the caller."""
