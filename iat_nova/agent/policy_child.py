@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process in which a policy is rendered under limits; see `policy_file`.
 
-It loads Jinja2 and what a template reads, and nothing else: the command that checks a policy waits.
+It loads only Jinja2 and what a template reads, as a command that checks a policy waits for it.
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ class PolicyKeeper:
         return lambda: render(policy, host)
 
     def _count(self) -> None:
-        """Count a reading, unless a later request waits: its reading may have another outcome."""
+        """Count a reading, unless a later request waits: the file may have changed in between."""
         if not self._asked.is_set():
             self._journal.policy_read()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The begin of a process that works for a command."""
+"""The start of worker processes of a command."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import threading
 def begin() -> None:
     """Let Ctrl-C end this process at once and silently, and let it end with its parent.
 
-    A parent that is killed, by ``timeout`` for example, ends no process itself: these would wait
-    for work for ever.
+    If the parent is killed, by ``timeout`` for example, nothing else ends its processes: they would
+    wait for work for ever.
     """
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=_end_with_parent, daemon=True).start()

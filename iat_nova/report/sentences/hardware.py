@@ -388,8 +388,9 @@ _REMEDIES: Mapping[str, str] = {
     # counters
     "give-perfmon": "give the agent CAP_PERFMON",
     "give-perfmon-as-unit": "give the agent CAP_PERFMON, as its unit does",
-    "lower-paranoid-give-perfmon": "sysctl kernel.perf_event_paranoid={paranoid}, and give the "
-    "agent CAP_PERFMON, as its unit does",
+    "lower-paranoid-give-perfmon": "sysctl kernel.perf_event_paranoid={paranoid}, and for good: "
+    "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf; give the agent CAP_PERFMON, as its unit "
+    "does",
     "lower-paranoid": "sysctl kernel.perf_event_paranoid={paranoid}, and for good: "
     "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf",
     "other-refuses-perf": "look for another cause of the refusal: SELinux, a kernel in lockdown "
