@@ -123,6 +123,9 @@ class Command(command.Command):  # type: ignore[misc]
     _as_owner = False
     """Whether root becomes the owner of the state directory for good: nothing else needs root."""
 
+    _writes = False
+    """Whether the command writes in the state directory, as only root and its owner may."""
+
     _folder: pathlib.Path | None = None
 
     def _load_hooks(self) -> None:
@@ -158,12 +161,15 @@ class Command(command.Command):  # type: ignore[misc]
 
     def _way_in(self, error: BaseException) -> str:
         """Return who may do what was denied in the state directory; "" for other errors."""
-        denied = error.__cause__ or error
-        if not isinstance(denied, PermissionError) or self._folder is None:
+        files = [
+            pathlib.Path(denied.filename or "")
+            for denied in (error, error.__cause__)
+            if isinstance(denied, PermissionError)
+        ]
+        if self._folder is None or not any(file.is_relative_to(self._folder) for file in files):
             return ""
-        if not pathlib.Path(denied.filename or "").is_relative_to(self._folder):
-            return ""
-        return f"; run as root, or as a member of the group of {self._folder}"
+        who = "the owner" if self._writes else "a member of the group"
+        return f"; run as root, or as {who} of {self._folder}"
 
     def take_action(self, parsed_args: argparse.Namespace) -> Any:
         """Do the work; commands override this."""

@@ -31,6 +31,7 @@ class HandOver(Command):
     within half of hand_over_s.
     """
 
+    _writes = True
     _epilog = """
 examples:
   iat-nova hand-over --if-restarting iat-nova-agent.service    (systemd: ExecStop)
@@ -57,7 +58,7 @@ examples:
         if unit is not None and not restarting(unit):
             self.app.stdout.write(f"{unit} is not restarted: the agent restores when it stops\n")
             return
-        folder = existing(settings.state_dir)
+        folder = existing(self.state_dir(parsed_args))
         if not look(folder / LOCK).alive:
             raise Failure(f"no agent is seen running with {folder}", EXIT_NOT_RUNNING)
         restore_in(

@@ -26,6 +26,7 @@ class HoldCommand(Command):
     not fit is refused.
     """
 
+    _writes = True
     _epilog = """
 GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
 also vswitch, pool, host.
@@ -76,6 +77,7 @@ class Release(Command):
     From the next iteration on, the guest has the policy's bounds again.
     """
 
+    _writes = True
     _epilog = """
 examples:
   iat-nova release db

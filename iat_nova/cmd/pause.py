@@ -31,6 +31,7 @@ class PauseCommand(Command):
     """
 
     _as_owner = True
+    _writes = True
     _epilog = """
 examples:
   iat-nova pause --for 30m --reason "firmware update"
@@ -61,6 +62,7 @@ class Resume(Command):
     """End a pause."""
 
     _as_owner = True
+    _writes = True
     _epilog = """
 example:
   iat-nova resume

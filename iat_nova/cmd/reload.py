@@ -30,6 +30,7 @@ class Reload(Command):
     shown. The service's `systemctl reload` runs this command.
     """
 
+    _writes = True
     _epilog = """
 example:
   iat-nova reload

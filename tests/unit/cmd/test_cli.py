@@ -1043,11 +1043,15 @@ class TestMisfortune(CliCase):
         """Of a folder of others the way in is named."""
         self.tell()
         denied = PermissionError(13, "Permission denied", str(self.folder / LOCK))
+        denied.__cause__ = PermissionError(13, "Permission denied", LOCK)  # as of an open folder
         way = f"; run as root, or as a member of the group of {self.folder}"
         with mock.patch.object(base, "look", side_effect=denied):
             status, _, err = self.run_it("status")
         told = f"iat-nova: {self.folder / LOCK}: Permission denied{way}\n"
         self.assertEqual((1, told), (status, err))
+        with mock.patch.object(PauseFile, "write", side_effect=denied):
+            status, _, err = self.run_it("pause", "--for=1h")
+        self.assertEqual((1, True), (status, f"root, or as the owner of {self.folder}" in err), err)
         with mock.patch.object(pathlib.Path, "stat", side_effect=denied):
             status, _, err = self.run_it("explain")
         self.assertEqual((1, True), (status, way in err), err)
