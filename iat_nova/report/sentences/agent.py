@@ -109,11 +109,11 @@ SENTENCES: Mapping[str, str] = {
     "hold-because": "{terms:also}: {reason}",
     "hold-unreadable": "{error:also}",
     "hold-refused": "the hold of {name} at {ways} ways is not in force: {cause:also}",
-    "hold-asked-no-more": "{name} is not asked to be held any more",
+    "hold-asked-no-more": "the hold of {name} has ended",
     "hold-waits": "{name} is not on this host; its hold waits",
     "hold-not-kept": "{name} does not have the ways at which it is held: {cause:also}",
     "hold-kept": "{name} has the held number of ways",
-    "hold-below-guarantee": "its flavor promises it {ways} (iat:llc_ways)",
+    "hold-below-guarantee": "its flavor guarantees it {ways} (iat:llc_ways)",
     "hold-below-least": "cache domain {domain} wants masks of {ways} ways at least",
     "hold-no-room": "cache domain {domain} has {usable} ways for tenants; the other tenants keep "
     "{keep:list}: {left} ways can be held",

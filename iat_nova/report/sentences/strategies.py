@@ -98,8 +98,8 @@ SENTENCES: Mapping[str, str] = {
     "less than {share:share}",
     "threshold-repaid": "a move is tried if its promise repays {cost_s:.2f} s of standstill in as "
     "long a time as the load has lasted",
-    "threshold-suffers": "a trial is undone if the owner of the promised ways that it opens, or of "
-    "the root port at which it turns DDIO off, loses {share:share}",
+    "threshold-suffers": "a trial is undone if the owner of the guaranteed ways that it opens, or "
+    "of the root port at which it turns DDIO off, loses {share:share}",
     "threshold-tried": "a move is tried after {samples} samples",
     "threshold-undone-at-once": "a trial is undone at once without a gain",
     # why iat leaves the ways as they are

@@ -61,7 +61,7 @@ class TestApply(unittest.TestCase):
         )
         domains = {0: dataclasses.replace(inventory, tenants=tenants)}
         text = self.refusal(Hold(UUID, "pc1", 3, 1.0), domains)
-        self.assertEqual("its flavor promises it 4 (iat:llc_ways)", text)
+        self.assertEqual("its flavor guarantees it 4 (iat:llc_ways)", text)
         for ways in (4, 5):
             held, refused = holds.apply(domains, (Hold(UUID, "pc1", ways, 1.0),))
             self.assertEqual({}, refused)
