@@ -46,7 +46,7 @@ def moment(text: str, now_s: float, *, begin: bool = False) -> float:
         return there.timestamp() + (_rest_s(shown[0]) if shown and not begin else 0.0)
     except (ValueError, OverflowError, OSError):
         raise Failure(
-            f"invalid time {text!r}: expected 03:12, 2026-11-21T03:12:05, -10m or '#1234'",
+            f"invalid time {text!r}: expected 03:12, 2026-11-21T03:12:05 or -10m",
             EXIT_USAGE,
         ) from None
 

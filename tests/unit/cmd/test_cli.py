@@ -740,6 +740,8 @@ class TestDecisions(CliCase):
         ):
             found = json.loads(self.run_it("decisions", "-f", "json", *arguments)[1])
             self.assertEqual(count, len(found), arguments)
+        with mock.patch.object(HistoryReader, "domains", return_value=(0, 1)):  # 1 did nothing
+            self.assertEqual("[]\n", self.run_it("decisions", "-f", "json", "--domain", "1")[1])
         last = json.loads(self.run_it("decisions", "-f", "json", "--last", "2")[1])
         self.assertEqual(rows[-2:], last)
         self.assertEqual(
@@ -759,6 +761,8 @@ class TestDecisions(CliCase):
             ("pc1", "--guest", "pc1"),
         ):
             self.assertEqual(2, self.run_it("decisions", *arguments)[0], arguments)
+        told = "iat-nova: invalid time '#5': expected 03:12, 2026-11-21T03:12:05 or -10m\n"
+        self.assertEqual((2, "", told), self.run_it("decisions", "--since", "#5"))
         for command in ("decisions", "explain"):
             status, _, err = self.run_it(command, "--domain", "7")
             self.assertEqual((2, True), (status, "no cache domain 7; there are: 0" in err), err)
