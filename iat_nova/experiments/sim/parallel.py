@@ -125,7 +125,7 @@ def _run_there(digest: str, function: Callable[[T], R], argument: T) -> R:
 
 
 def _begin_process() -> None:
-    """Let Ctrl-C end the process silently, as the parent reports the end; log to no terminal."""
+    """Begin as each worker of a command (`workers.begin`), and log to no terminal."""
     workers.begin()
     _be_quiet()
 

@@ -10,7 +10,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.experiments.sim import parallel
-from iat_nova.experiments.sim.figures import catalogue, claims, pages, runner
+from iat_nova.experiments.sim.figures import catalogue, claims, heads, pages, runner
 from iat_nova.experiments.sim.figures.api import REFUSED, ClaimFinding, Figure
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters import perf_event
@@ -285,6 +285,12 @@ class RunTest(unittest.TestCase):
 
 
 class CatalogueTest(unittest.TestCase):
+    def test_heads(self):
+        """The list that is read without the emulated server has each figure, in the same order."""
+        figures = catalogue.figures().values()
+        listed = [dataclasses.astuple(one) for one in heads.heads()]
+        self.assertEqual([(one.name, one.title, one.source) for one in figures], listed)
+
     def test_each_figure(self):
         """A figure has points, each of them once."""
         for name, figure in catalogue.figures().items():
