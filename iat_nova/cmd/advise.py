@@ -280,6 +280,9 @@ def choices(
         )
 
 
+_UNEVEN = "The buffers spread unevenly over the cache: some sets get more than they hold."
+
+
 def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[PoolChoice]) -> str:
     """Return the advice for one cache domain."""
     lines = [
@@ -318,10 +321,7 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
     else:
         lines += [
             f"It does not fit: {_mib(needed)}, {share}.",
-            *(
-                ["The buffers do not spread evenly over the cache."]
-                * (needed <= found.capacity_bytes)
-            ),
+            *([_UNEVEN] * (needed <= found.capacity_bytes)),
             "Packets may be evicted to memory before they are read.",
         ]
     if told := rings.told(counted):

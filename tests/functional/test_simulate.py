@@ -404,7 +404,9 @@ class TestAdvise(CliCase):
         self.assertIn("0000:3b:02.0", page)
         self.assertIn("It does not fit: 12.2 MiB", page)
         self.assertNotIn("spread", page)
-        self.assertIn("hold.\nThe buffers do not spread evenly over the cache.\n", uneven)
+        self.assertIn(
+            "hold.\nThe buffers spread unevenly over the cache: some sets get more than", uneven
+        )
         self.assertIn("rings of 512", page)
         (domain,) = record["domains"]
         self.assertEqual(2 * 4096 * (24 * 64 + 32), domain["footprint_bytes"])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The heads of all figures' files: a list needs neither the emulated server nor the rest."""
+"""Name, title and source of each figure, read from its file without the emulated server."""
 
 from __future__ import annotations
 
