@@ -173,6 +173,8 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block the reader
             raise HistoryError(f"history {path} is not a regular file; move it away")
     except FileNotFoundError:
+        if not path.parent.exists():
+            raise NoFolder(f"there is no state directory {path.parent}") from None
         raise NoHistory(f"there is no history at {path}") from None
     except OSError as error:
         raise HistoryError(f"history {path} cannot be read: {error.strerror}") from error

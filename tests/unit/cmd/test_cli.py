@@ -591,6 +591,7 @@ class TestPauseResume(CliCase):
             ("reload",),
             ("hand-over",),
             ("status",),
+            ("top",),
             ("explain", "web"),
         ):
             status, _, err = self.run_it("--state-dir", "/nonexistent", *arguments)
