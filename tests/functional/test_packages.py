@@ -138,7 +138,9 @@ class PackagesTest(unittest.TestCase):
         self.assertNotRegex(offered, r"\b(simulate|bench)\b")
         self.assertIn("--config-file", self.on_a_host("agent", "--help"))
         state = ("--state-dir", self.elsewhere / "nothing")
-        self.assertIn("there is no state directory", self.on_a_host("main", *state, "status", status=3))
+        self.assertIn(
+            "there is no state directory", self.on_a_host("main", *state, "status", status=3)
+        )
         self.assertIn("verdict", self.on_a_host("main", "doctor", status=1))
 
     def test_a_platform_that_is_not_installed_is_named(self):
