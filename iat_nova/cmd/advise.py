@@ -308,7 +308,7 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
     lines += ["", *words.columns(rows, "llrrrr")]
     if any(one.assumed for one in found.rings):
         lines.append(
-            "* not seen from the host: as --guest-queues, --guest-ring and --guest-mtu say"
+            "* the host cannot see these: values of --guest-queues, --guest-ring, --guest-mtu"
         )
     for pool in found.pools:
         order = "in turn, so all circulate" if pool.in_turn else "the one freed last first"

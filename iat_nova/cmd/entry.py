@@ -12,7 +12,7 @@ import importlib
 import shutil
 import sys
 
-from iat_nova.common import extras, late
+from iat_nova.common import extras
 
 EXIT_FAILURE = 1
 """As for another failure of a start: during an upgrade the package is back at a later start."""
@@ -46,8 +46,6 @@ No name is guessed: on PyPI anybody may own the name of a module.
 def program() -> int:
     """Run iat-nova and return its exit status."""
     gc.set_threshold(50_000)  # what modules create stays: by default a tenth of the start is GC
-    for name in ("rfc3986", "netaddr"):  # by these oslo.config checks URIs and addresses, if any
-        late.load(name)
     return _run("iat-nova", "iat_nova.cmd.main")
 
 
