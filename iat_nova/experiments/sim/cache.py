@@ -162,8 +162,9 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
 
 
 @inlined
-def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
-    """Bring L2's victim into the LLC, moving a copy from the inclusive ways to the core's ways."""
+def _spill(c: Caches, core: int, entry: int, index: int, options: bool) -> None:
+    """Bring L2's victim into LLC set `index`; a copy moves from the inclusive ways to the core's.
+    """
     if options and c.registers[FILLS] and not entry & DIRTY:
         return
     if entry & (AHEAD | DIRTY) == AHEAD:
@@ -171,7 +172,6 @@ def _spill(c: Caches, core: int, entry: int, options: bool) -> None:
         return
     line = entry >> 3
     dirty = entry & DIRTY
-    index = llc_set(c, line)
     way = find(c.llc[index, 0], 3, line) if entry & COPY else -1
     if way >= 0 and not c.registers[MIGRATES]:
         c.llc[index, 0, way] |= dirty
@@ -274,11 +274,12 @@ def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, optio
     own = line & (c.l2.shape[1] - 1)
     stamps = c.l2[core, own, 1]
     way = oldest_way(stamps)
-    victim = c.l2[core, own, 0, way]
+    victim, its_set = c.l2[core, own, 0, way], int(c.l2[core, own, 2, way])
     c.l2[core, own, 0, way] = line << 3 | bits
+    c.l2[core, own, 2, way] = index
     touch(c, stamps, way)
     if victim >= 0:
-        _spill(c, core, victim, options)
+        _spill(c, core, victim, its_set, options)
     return level
 
 

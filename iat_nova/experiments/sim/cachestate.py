@@ -110,7 +110,8 @@ class Caches(NamedTuple):
     socket; with one socket `far` has no sets.
     """
 
-    # [core, set, 0, way]: line << 3 and its bits, -1 is empty; [core, set, 1, way]: `stamp_of`
+    # [core, set, 0, way]: line << 3 and its bits, -1 is empty; [core, set, 1, way]: `stamp_of`;
+    # [core, set, 2, way]: the line's set of the LLC
     l2: Int32
     # [set, 0, way]: entry; [set, 1, way]: `age_stamp`, or `stamp_of` where the LLC fills; [set, 2,
     # way]: of a SHARED entry the core of this socket that last took a copy, or -1
@@ -148,7 +149,7 @@ def make_sockets(
             f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
         )
     sockets, cores = machine.sockets, machine.cpu_count
-    l2 = _empty((cores, machine.l2_sets // sampling), machine.l2_ways)
+    l2 = _empty((cores, machine.l2_sets // sampling), machine.l2_ways, 3)
     llcs = [_empty((machine.llc_sets // sampling,), machine.llc_ways, 3) for _ in range(sockets)]
     totals = [np.zeros(TOTALS, np.int64) for _ in range(sockets)]
     served = np.zeros((cores, LEVELS), np.int64)
@@ -189,7 +190,7 @@ def _aligned(shape: tuple[int, ...]) -> Int32:
     return room[start : start + size].view(np.int32).reshape(shape)
 
 
-def _empty(shape: tuple[int, ...], ways: int, rows: int = 2) -> Int32:
+def _empty(shape: tuple[int, ...], ways: int, rows: int) -> Int32:
     """Return empty sets."""
     made = _aligned((*shape, rows, padded(ways)))
     made[...] = -1
