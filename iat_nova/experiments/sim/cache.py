@@ -163,7 +163,7 @@ def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
 
 @inlined
 def _spill(c: Caches, core: int, entry: int, index: int, options: bool) -> None:
-    """Bring L2's victim into LLC set `index`; a copy moves from the inclusive ways to the core's."""
+    """Bring L2's victim into LLC set `index`, out of the inclusive ways if a copy is there."""
     if options and c.registers[FILLS] and not entry & DIRTY:
         return
     if entry & (AHEAD | DIRTY) == AHEAD:
