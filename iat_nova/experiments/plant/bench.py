@@ -9,13 +9,15 @@ import multiprocessing
 import os
 import statistics
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from iat_nova.experiments import workers
+from iat_nova.experiments.failure import failed
 from iat_nova.experiments.plant.loop import REST_S, SEED, Course, Lost, losses, quantile
 from iat_nova.experiments.strategies import ablation
-from iat_nova.model import Parameters
+from iat_nova.model import Decision, DomainInventory, Layout, Parameters, Sample
 from iat_nova.strategies import registry as strategies
-from iat_nova.strategies.api import Strategy
+from iat_nova.strategies.api import Strategy, decide
 
 HOSTS = 200
 NOISE = 0.01
@@ -63,7 +65,7 @@ def rows(
     """Run strategies, or ablations of the default strategy, on hosts drawn with `seed`.
 
     `noise`: relative standard deviation of the counters. `jobs`: number of processes. Raises
-    `StrategyError` for an unknown strategy.
+    `StrategyError` for an unknown strategy, and `StrategyFailed`.
     """
     for name in names:
         _make(name)
@@ -81,13 +83,37 @@ def rows(
 def _run(job: _HostJob) -> dict[str, list[Lost]]:
     course = Course.of(job.number, job.seed)
     return {
-        name: losses(course, functools.partial(_make, name), job.noise) for name in job.strategies
+        name: losses(course, functools.partial(Guarded, name), job.noise) for name in job.strategies
     }
 
 
 def _make(label: str) -> Strategy:
     name, options = ablation.resolve(label)
     return strategies.make(name, Parameters(), options)
+
+
+class Guarded:
+    """A strategy whose failures name it."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+        self._strategy = _make(label)
+
+    def initial(self, inventory: DomainInventory, at_s: float, layout: Layout | None = None) -> Any:
+        """Return the first state. Raises `StrategyFailed`."""
+        try:
+            return self._strategy.initial(inventory, at_s, layout)
+        except (Exception, SystemExit) as error:
+            raise failed(self._label, at_s, error) from error
+
+    def step(self, state: Any, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision]:
+        """Decide one iteration, and check the decision. Raises `StrategyFailed`."""
+        at_s = sample.taken_at_s
+        try:
+            _, after, decision = decide(self._strategy, state, inventory, sample, at_s)
+        except (Exception, SystemExit) as error:
+            raise failed(self._label, at_s, error) from error
+        return after, decision
 
 
 def _row(name: str, noise: float, found: Sequence[Lost]) -> RegretRow:

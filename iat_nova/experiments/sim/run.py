@@ -9,6 +9,7 @@ import itertools
 import math
 import os
 import pathlib
+import sys
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -20,6 +21,7 @@ from iat_nova.agent.loop import Agent
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.clock import Clock
+from iat_nova.experiments.failure import StrategyFailed, failed
 from iat_nova.experiments.sim import nic
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.scenario import Scenario
@@ -28,6 +30,8 @@ from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
 from iat_nova.hardware.api import DomainCounts
 from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout, Message
+from iat_nova.model.reasons import Code
+from iat_nova.report import sentences
 from iat_nova.report.log import LogLanguage
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Iteration, Status
@@ -128,6 +132,30 @@ class _Enforcer(Enforcer):
         return ()
 
 
+class _Journal(Journal):
+    """The agent's, but that a failure of the strategy ends the run.
+
+    A built-in strategy may find that guarantees do not fit: the agent then keeps the masks.
+    """
+
+    def __init__(self, history: History, status: Status, server: EmulatedServer) -> None:
+        super().__init__(history, status, server, LogLanguage())
+        self._name = status.strategy
+        self._server = server
+
+    def failed(self, code: Code, said: Message, subject: object = "") -> None:
+        error = sys.exc_info()[1]
+        if code is Code.STRATEGY_FAILED and error is not None:
+            raise failed(self._name, self._server.now(), error) from error
+        super().failed(code, said, subject)
+
+    def problem(self, code: Code, said: Message, subject: object = "") -> None:
+        if code is Code.LAYOUT_IMPOSSIBLE and self._name not in strategies.BUILT_IN:
+            at_s, text = self._server.now(), sentences.text(said)
+            raise StrategyFailed(f"strategy {self._name!r} failed at {at_s:g} s: {text}")
+        super().problem(code, said, subject)
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Snapshot:
     """All totals at one moment."""
@@ -209,7 +237,7 @@ def run(
     `strategy`, `seed` and `seconds` default to the scenario's values. `marks` (emulated seconds)
     divide the run into separately measured windows. `options`: options of the strategy, such as the
     moves that the controller may make. The history remains if a path is given. Raises
-    `ScenarioError`, `StrategyError`, `PolicyError`.
+    `ScenarioError`, `StrategyError`, `StrategyFailed`, `PolicyError`.
     """
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario)
@@ -294,7 +322,7 @@ def _agent(
 
     unmasked = dataclasses.replace(scenario, masks={})
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
-    tenants, journal = _Tenants(server), Journal(history, status, server, LogLanguage())
+    tenants, journal = _Tenants(server), _Journal(history, status, server)
     parts = Parts(
         inventory=tenants,
         policies=PolicyKeeper(chosen, lambda: chosen, None, journal, tenants.changed),

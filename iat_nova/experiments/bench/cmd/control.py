@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from iat_nova.cmd.arguments import natural, whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister
 from iat_nova.experiments.commands import Progress, take_without
+from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.plant import bench, loop
 from iat_nova.experiments.strategies import ablation
 from iat_nova.policy import units
@@ -88,6 +89,8 @@ examples:
                     jobs=parsed_args.jobs,
                     progress=progress,
                 )
+        except StrategyFailed as error:
+            raise Failure(str(error)) from error
         except StrategyError as error:
             raise Failure(str(error), EXIT_USAGE) from error
         columns = tuple(field.name for field in dataclasses.fields(bench.RegretRow))

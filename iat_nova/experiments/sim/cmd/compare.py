@@ -18,6 +18,7 @@ from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
 from iat_nova.common.extras import install
 from iat_nova.experiments.commands import Progress, take_without
+from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.cmd import worth
 from iat_nova.experiments.sim.cmd.arguments import (
     announce_compiling,
@@ -207,7 +208,7 @@ examples:
                 announce_compiling(self.note)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 yield scenarios, executor
-        except parallel.ParallelError as error:
+        except (parallel.ParallelError, StrategyFailed) as error:
             raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(told(error)), EXIT_USAGE) from error

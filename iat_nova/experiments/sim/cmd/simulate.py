@@ -13,6 +13,7 @@ from iat_nova.cmd.arguments import whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page, told
 from iat_nova.common import amounts as figures
 from iat_nova.common.extras import install
+from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.cmd.arguments import announce_compiling
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
@@ -123,6 +124,8 @@ examples:
                 history_path=path,
                 progress=self._progress,
             )
+        except StrategyFailed as error:
+            raise Failure(escape.lines(str(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
         finally:

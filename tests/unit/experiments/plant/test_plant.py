@@ -4,13 +4,16 @@
 import itertools
 import random
 import unittest
+from unittest import mock
 
-from iat_nova.experiments.plant import best, draw, loop
+from iat_nova.experiments.failure import StrategyFailed
+from iat_nova.experiments.plant import bench, best, draw, loop
 from iat_nova.experiments.plant.curves import InboundWrites, Load, MissCurve, Piece
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.experiments.plant.sharing import User, occupancy
 from iat_nova.model import Parameters
 from iat_nova.strategies import registry as strategies
+from tests.unit.experiments.strategies import failing
 
 
 class SharingTest(unittest.TestCase):
@@ -125,6 +128,17 @@ class LoopTest(unittest.TestCase):
         self.assertEqual(names, [one.phase for one in lost])
         self.assertIs(course.phases[2].hosts[-1], course.phases[3].hosts[-1])
         self.assertEqual(course.best[2], course.best[3])
+
+    def test_a_failing_strategy_is_named(self) -> None:
+        """A strategy that raises an error or decides nothing ends the experiment, with its name."""
+        course = loop.Course.of(3)
+        for kind in (failing.Raises, failing.NoDecision):
+            with (
+                self.subTest(kind),
+                mock.patch.object(strategies, "find", return_value=kind),
+                self.assertRaisesRegex(StrategyFailed, "strategy 'mine' failed at 1 s: .*, line"),
+            ):
+                loop.losses(course, lambda: bench.Guarded("mine"), 0.01)
 
     def test_who_starves(self) -> None:
         """A tenant that matters starves beside idle ways, not with all there is."""

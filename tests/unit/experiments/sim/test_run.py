@@ -4,10 +4,13 @@
 import unittest
 from unittest import mock
 
+from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.reader import load_scenario, read_scenario
 from iat_nova.experiments.sim.run import run
 from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.strategies import registry
 from tests.unit.experiments.sim import scenes
+from tests.unit.experiments.strategies import failing
 
 TEXT = (
     scenes.HEAD
@@ -43,6 +46,24 @@ class WindowsTest(unittest.TestCase):
         arrives_s = min(one.arrives_s for one in scenario.stays.values() if one.arrives_s)
         result = run(scenario, "baseline", seconds=arrives_s)
         self.assertEqual([(0.0, arrives_s)], [(one.from_s, one.to_s) for one in result.windows])
+
+
+class FailureTest(unittest.TestCase):
+    def test_a_failing_strategy_ends_the_run(self):
+        """It decided nothing, so its figures mean nothing. The error names strategy and line."""
+        scenario = read_scenario(TEXT, "test", "test.yaml")
+        wrong = {
+            failing.Raises: "strategy 'mine' failed at .* s: ValueError.*failing.py, line",
+            failing.NoDecision: "strategy 'mine' failed at .* s: TypeError",
+            failing.Impossible: "strategy 'mine' failed at .* s: .*way",
+        }
+        for kind, text in wrong.items():
+            with (
+                self.subTest(kind),
+                mock.patch.object(registry, "find", return_value=kind),
+                self.assertRaisesRegex(StrategyFailed, text),
+            ):
+                run(scenario, "mine", seconds=1.0)
 
 
 class MovesTest(unittest.TestCase):
