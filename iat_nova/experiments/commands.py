@@ -1,14 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What commands of several laboratories share: progress of long work, and an option."""
+"""What commands of several laboratories share: progress of long work, and arguments."""
 
 from __future__ import annotations
 
 import argparse
+import pathlib
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+from iat_nova.cmd.base import Failure
+from iat_nova.policy import units
 from iat_nova.report import times
+
+
+def make(folder: pathlib.Path) -> pathlib.Path:
+    """Make a command's folder of results and return it. Raises `Failure`."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = "a file is there" if isinstance(error, FileExistsError) else error.strerror
+        raise Failure(f"folder {folder} cannot be made: {reason}; name another one") from error
+    return folder
+
+
+def share(least: float = 0.0) -> Callable[[str], float]:
+    """Return a type for argparse: a share from `least` to 1, such as 5% or 0.05."""
+
+    def parsed(text: str) -> float:
+        try:
+            value = units.parse(units.Kind.FRACTION, text)
+        except units.UnitError:
+            value = -1.0
+        if not least <= value <= 1.0:
+            expected = f"expected a share from {least:.1%} to 100%, such as 5% or 0.05"
+            raise argparse.ArgumentTypeError(f"invalid share {text!r}: {expected}")
+        return value
+
+    return parsed
 
 
 def take_without(parser: argparse.ArgumentParser, families: Sequence[str]) -> None:

@@ -145,7 +145,7 @@ class TestFigures(CliCase):
             {"figure": "iat-3a", "met": True, "reason": "made up"},
             {key: rows["iat-3a-mono"][key] for key in ("figure", "met", "reason")},
         )
-        self.assertIn("time is compressed: iat-3a simulate 5% of each second", err)
+        self.assertIn("simulated share of each second: iat-3a: 5%", err)
         self.assertIn(
             "1 of 2 judged claims met within 25 %, 1 strictly; "
             "0 of 1 calibration claims met within 25 %, 0 strictly; see",
@@ -269,13 +269,49 @@ class TestSimulateCompare(CliCase):
         status, _, err = self.run_it("simulate", "compare", "leaky-dma", "--without", "magic")
         self.assertEqual((2, True), (status, "ddio-ways, port-dca" in err), err)
 
+    def test_options_without_effect(self):
+        """What would be ignored is refused: options of drawn hosts, and those beside --worth."""
+        wrong = {
+            ("compare", "leaky-dma", "--seed", "3"): "give --random N",
+            ("compare", "leaky-dma", "--hosts", "storage"): "give --random N",
+            ("bound", "leaky-dma", "--seed", "3"): "give --random N",
+            ("compare", "leaky-dma", "--bound", "nowhere"): "there is no folder nowhere",
+            (
+                "compare",
+                "leaky-dma",
+                "--worth",
+                "--tenants",
+                "--against",
+                "iat",
+            ): "--against, --tenants",
+            ("compare", "x", "--worth", "--strategy", "a4", "--strategy", "iat"): "one --strategy",
+        }
+        for asked, text in wrong.items():
+            with self.subTest(asked):
+                status, _, err = self.run_it("simulate", *asked, "--seconds", "1")
+                self.assertEqual((2, True), (status, text in err), err)
+
+    def test_a_folder_that_cannot_be_made(self):
+        """Every command of the emulated server says which, why and what to do."""
+        path = self.folder / "file"
+        path.write_text("")
+        for name, *asked in (
+            ("run", "leaky-dma", "--keep"), ("compare", "leaky-dma", "--out"),
+            ("bound", "leaky-dma", "--out"), ("figures", "iat-4", "--out"),
+        ):  # fmt: skip
+            for place, why in ((path, "a file is there"), (path / "below", "Not a directory")):
+                with self.subTest(name=name, place=place):
+                    status, _, err = self.run_it("simulate", name, *asked, str(place))
+                    self.assertEqual(1, status)
+                    self.assertRegex(err, f"{place}.* cannot be made: {why}; name another one")
+
     def test_a_compression_that_is_none(self):
-        """Nothing simulated, and more than all of a second, are refused."""
-        for text in ("0", "101%", "a lot"):
+        """Nothing simulated, more than all of a second, and a number without a sign are refused."""
+        for text in ("0", "101%", "3", "a lot"):
             with self.subTest(text):
                 status, _, err = self.run_it("simulate", "compare", "x", "--compression", text)
                 self.assertEqual(2, status)
-                self.assertIn("expected 0.1 to 100", err)
+                self.assertIn("expected a share from 0.1% to 100%, such as 5% or 0.05", err)
 
     def test_nothing_to_compare(self):
         """Without a scenario it is said how to name one."""
@@ -309,6 +345,7 @@ class TestSimulateBound(CliCase):
         rows = {row["layout"]: row for row in json.loads(out)}
         self.assertEqual(["unmanaged", "best fixed", "best a phase"], list(rows))
         self.assertEqual(1.0, rows["best a phase"]["of_bound"])
+        self.assertNotIn('"lack": -', out)
         (layout,) = rows["unmanaged"]["layouts"]
         self.assertEqual(
             (0.0, 0.5, ["0x600"]), tuple(layout[k] for k in ("from_s", "to_s", "ddio"))
@@ -337,7 +374,9 @@ class TestSimulateBound(CliCase):
         path = self.folder / "two.yaml"
         path.write_text(COMPARED)
         status, _, err = self.run_it("simulate", "bound", str(path), "--be-loss", "five")
-        self.assertEqual((2, True), (status, "expected a share such as 5% or 0.05" in err))
+        self.assertEqual(
+            (2, True), (status, "expected a share from 0.0% to 100%, such as 5% or 0.05" in err)
+        )
 
     def test_nobody_to_serve(self):
         """A scenario without a performance-critical guest is refused in one line."""

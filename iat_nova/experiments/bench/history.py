@@ -96,6 +96,8 @@ def rows(
     Raises `StrategyError` for an unknown strategy.
     """
     for strategy in strategies:
+        registry.find(strategy)  # a wrong name is reported before anything is measured
+    for strategy in strategies:
         progress(f"{strategy}: {sockets} sockets, {tenants} tenants each, {iterations} iterations")
         with tempfile.TemporaryDirectory(prefix="iat-nova-bench-", dir="/var/tmp") as folder:
             yield _measure(strategy, sockets, tenants, iterations, change_s, pathlib.Path(folder))

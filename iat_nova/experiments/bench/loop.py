@@ -105,6 +105,7 @@ def rows(
     cache domain are left out. Raises `HardwareError` if perf cannot be opened at all, and
     `StrategyError` for an unknown strategy.
     """
+    registry.find(strategy)  # a wrong name is reported before anything is measured
     for count in tenants:
         for width in cores:
             hardware = _Memory(count * width) if owned is None else _Real(owned)

@@ -9,12 +9,10 @@ from collections.abc import Iterator
 
 from iat_nova.cmd.arguments import natural, whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister
-from iat_nova.experiments.commands import Progress, take_without
+from iat_nova.experiments.commands import Progress, share, take_without
 from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.plant import bench, loop
 from iat_nova.experiments.strategies import ablation
-from iat_nova.policy import units
-from iat_nova.report import sentences
 from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 
@@ -62,7 +60,11 @@ examples:
         )
         take_without(parser, ablation.FAMILIES)
         parser.add_argument(
-            "--noise", metavar="SHARE", default="1%", help="noise of every counter; default: 1%%"
+            "--noise",
+            type=share(),
+            metavar="SHARE",
+            default="1%",
+            help="noise of every counter; default: 1%%",
         )
         parser.add_argument(
             "--jobs", type=natural, metavar="N", help="processes at a time; default: one per core"
@@ -74,17 +76,12 @@ examples:
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
         """Return one row per strategy."""
         try:
-            noise = units.parse(units.Kind.FRACTION, parsed_args.noise)
-        except units.UnitError as error:
-            told = sentences.text(error.message)
-            raise Failure(f"--noise {parsed_args.noise}: {told}", EXIT_USAGE) from error
-        try:
             names = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
             with Progress("{done} of {total} hosts") as progress:
                 rows = bench.rows(
                     list(dict.fromkeys(names)),
                     parsed_args.hosts,
-                    noise,
+                    parsed_args.noise,
                     seed=parsed_args.seed,
                     jobs=parsed_args.jobs,
                     progress=progress,

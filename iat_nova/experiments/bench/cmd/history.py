@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from iat_nova.cmd.arguments import natural
-from iat_nova.cmd.base import Failure, Lister
+from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister
 from iat_nova.strategies.registry import DEFAULT, StrategyError
 
 LEAST = 600  # iterations: fewer do not show the cost of thinning out
@@ -48,7 +48,11 @@ examples:
             "--tenants", type=natural, default=15, metavar="N", help="per socket; default: 15"
         )
         parser.add_argument(
-            "--iterations", type=natural, default=3600, metavar="N", help="default: 3600"
+            "--iterations",
+            type=natural,
+            default=3600,
+            metavar="N",
+            help=f"at least {LEAST}; default: 3600",
         )
         parser.add_argument(
             "--change-s",
@@ -66,7 +70,9 @@ examples:
         from iat_nova.experiments.bench import history as bench  # noqa: PLC0415 - needs the whole agent
 
         if parsed_args.iterations < LEAST:
-            raise Failure(f"--iterations {parsed_args.iterations}: at least {LEAST} are needed", 2)
+            raise Failure(
+                f"--iterations {parsed_args.iterations}: at least {LEAST} are needed", EXIT_USAGE
+            )
         columns = tuple(field.name for field in dataclasses.fields(bench.BytesRow))
         return columns, self._rows(parsed_args)
 
@@ -84,4 +90,4 @@ examples:
             ):
                 yield dataclasses.astuple(row)
         except StrategyError as error:
-            raise Failure(str(error)) from error
+            raise Failure(str(error), EXIT_USAGE) from error

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from iat_nova.cmd.arguments import natural
-from iat_nova.cmd.base import MACHINE_FORMATS, Failure, Lister
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.hardware.api import HardwareError
 from iat_nova.report import sentences
 from iat_nova.strategies.registry import DEFAULT, StrategyError
@@ -93,7 +93,7 @@ examples:
                         for value in dataclasses.astuple(row)
                     )
         except StrategyError as error:
-            raise Failure(str(error)) from error
+            raise Failure(str(error), EXIT_USAGE) from error
         except HardwareError as error:
             told = sentences.text(error.message)
             if parsed_args.hardware:

@@ -10,20 +10,15 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural, whole
+from iat_nova.cmd.base import EXIT_USAGE, Failure
+from iat_nova.experiments.commands import share
 
 if TYPE_CHECKING:
     from iat_nova.experiments.sim.scenario import Scenario
 
 
-def percent(text: str) -> float:
-    """Return the share, 0..1, of a percentage such as 3 or 3%. Raises an error for argparse."""
-    try:
-        share = float(text.removesuffix("%")) / 100
-    except ValueError:
-        share = 0.0
-    if not 0.001 <= share <= 1.0:
-        raise argparse.ArgumentTypeError(f"invalid percentage {text!r}: expected 0.1 to 100")
-    return share
+DRAWN_SEED = 1
+ANY = "any"
 
 
 def take_time(parser: argparse.ArgumentParser) -> None:
@@ -33,8 +28,8 @@ def take_time(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--compression",
-        type=percent,
-        metavar="PERCENT",
+        type=share(0.001),
+        metavar="SHARE",
         help="simulate at most this share of each second, which is faster and less exact; default: "
         "each scenario's own",
     )
@@ -53,31 +48,36 @@ def take_random(parser: argparse.ArgumentParser) -> None:
         "--seed",
         type=whole,
         metavar="S",
-        default=1,
-        help="seed of drawn hosts; default: %(default)s",
+        help=f"seed of drawn hosts; default: {DRAWN_SEED}",
     )
     parser.add_argument(
         "--hosts",
-        choices=("any", "storage"),
-        default="any",
+        choices=(ANY, "storage"),
         help="draw hosts of all kinds, or guests with drives beside a critical receiver of packets "
-        "on a CPU with I/O RDT; default: %(default)s",
+        "on a CPU with I/O RDT; default: "
+        f"{ANY}",
     )
 
 
 def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenario]:
     """Yield the named scenarios and the drawn hosts; write a file for each drawn host.
 
-    Raises `ScenarioError`.
+    Raises `ScenarioError`, and `Failure` for options of drawn hosts without --random.
     """
+    if not parsed_args.random and (parsed_args.seed, parsed_args.hosts) != (None, None):
+        text = (
+            "--seed and --hosts are for drawn hosts: give --random N; runs have seeds 1 to --seeds"
+        )
+        raise Failure(text, EXIT_USAGE)
     from iat_nova.experiments.sim import draw  # noqa: PLC0415 - needs an extra
     from iat_nova.experiments.sim.reader import load_scenario  # noqa: PLC0415
 
     for name in names:
         yield compressed(load_scenario(name), parsed_args.compression)
     hosts: pathlib.Path = parsed_args.out / "hosts"
-    kind = draw.Kind(parsed_args.hosts)
-    for scenario, text in draw.scenarios(parsed_args.random, parsed_args.seed, kind):
+    kind = draw.Kind(parsed_args.hosts or ANY)
+    seed = DRAWN_SEED if parsed_args.seed is None else parsed_args.seed
+    for scenario, text in draw.scenarios(parsed_args.random, seed, kind):
         hosts.mkdir(parents=True, exist_ok=True)
         (hosts / f"{scenario.name}.yaml").write_text(text, encoding="utf-8")
         yield compressed(scenario, parsed_args.compression)

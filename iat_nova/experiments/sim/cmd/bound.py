@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
 from iat_nova.common.extras import install
-from iat_nova.experiments.commands import Progress
+from iat_nova.experiments.commands import Progress, make, share
 from iat_nova.experiments.sim.cmd.arguments import chosen, take_random, take_time, take_workers
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
@@ -79,12 +79,14 @@ examples:
         )
         parser.add_argument(
             "--be-loss",
+            type=share(),
             metavar="SHARE",
             default="5%",
             help="maximum loss of BE throughput against a host without an agent; default: 5%%",
         )
         parser.add_argument(
             "--tenant-least",
+            type=share(),
             metavar="SHARE",
             default="0",
             help="minimum of each guest's performance, as a share of the static baseline; default: "
@@ -121,6 +123,7 @@ examples:
             ) from error
         if not parsed_args.scenarios and not parsed_args.random:
             raise Failure("no scenario: name one or several, or give --random N", EXIT_USAGE)
+        make(parsed_args.out)  # if not, that is known at once
         found = []
         try:
             names = list(dict.fromkeys(parsed_args.scenarios))
@@ -128,8 +131,6 @@ examples:
                 dataclasses.replace(one, length_s=parsed_args.seconds or one.length_s)
                 for one in chosen(parsed_args, names)
             ]
-            be_loss = _share("--be-loss", parsed_args.be_loss)
-            tenant_least = _share("--tenant-least", parsed_args.tenant_least)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 for scenario in scenarios:
                     form = f"{scenario.name}: {{done}} of at most {{total}} runs"
@@ -139,8 +140,8 @@ examples:
                             parsed_args.out,
                             seeds=parsed_args.seeds,
                             runs=parsed_args.runs,
-                            be_loss=be_loss,
-                            tenant_least=tenant_least,
+                            be_loss=parsed_args.be_loss,
+                            tenant_least=parsed_args.tenant_least,
                             executor=executor,
                             progress=progress,
                         )
@@ -155,18 +156,6 @@ examples:
         return found
 
 
-def _share(option: str, text: str) -> float:
-    """Return a share, 0 to 1. Raises `Failure`."""
-    number = text.removesuffix("%")
-    try:
-        value = float(number) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise Failure(f"invalid {option} {text!r}: expected a share such as 5% or 0.05", EXIT_USAGE)
-    return value
-
-
 def _kinds(bound: Bound) -> tuple[tuple[str, BestPlan], ...]:
     return (
         ("unmanaged", bound.unmanaged),
@@ -177,11 +166,11 @@ def _kinds(bound: Bound) -> tuple[tuple[str, BestPlan], ...]:
 
 def _records(bound: Bound) -> Iterator[tuple[object, ...]]:
     """Yield rows for machine formats; performances have one value per seed."""
-    for name, best in _kinds(bound):
+    for name, best in _kinds(bound):  # the lack is 0 or negative
         record = dataclasses.asdict(best)
         yield (
             bound.scenario, name, record["pc_performance"], record["be_throughput"],
-            _of_bound(best, bound), -best.lack, record["layouts"],
+            _of_bound(best, bound), abs(best.lack), record["layouts"],
         )  # fmt: skip
 
 

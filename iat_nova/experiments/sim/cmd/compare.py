@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
 from iat_nova.common.extras import install
-from iat_nova.experiments.commands import Progress, take_without
+from iat_nova.experiments.commands import Progress, make, take_without
 from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.cmd import worth
 from iat_nova.experiments.sim.cmd.arguments import (
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from iat_nova.experiments.sim.workload_rows import WorkloadRow
 
 SEEDS = 10
+UNMANAGED = BUILT_IN[0]
 ALL = "all scenarios"
 OVERVIEW = "overview"  # name of the files with all scenarios
 MEASURES = (
@@ -50,6 +51,7 @@ MEASURES = (
     ("settle_s", "settle s", ".1f"),
     ("pc_of_bound", "PC of bound", ".3f"),
 )
+BY_TENANT = ("scenario", "strategy", "seeds", "tenant", "priority", "alone", "related")
 RATIOS = frozenset({"pc_performance", "be_throughput", "pc_of_bound"})
 Measures = Sequence[tuple[str, str, str]]
 
@@ -116,8 +118,7 @@ examples:
         parser.add_argument(
             "--against",
             metavar="NAME",
-            default=BUILT_IN[0],
-            help="the reference strategy; default: %(default)s",
+            help=f"the reference strategy; default: {UNMANAGED}",
         )
         take_random(parser)
         take_without(parser, ablation.FAMILIES)
@@ -136,8 +137,7 @@ examples:
             "--bound",
             metavar="DIR",
             type=pathlib.Path,
-            default=FOLDER,
-            help="folder with results of simulate bound; default: ./%(default)s",
+            help=f"folder with results of simulate bound; default: ./{FOLDER}",
         )
         parser.add_argument(
             "--out",
@@ -153,6 +153,7 @@ examples:
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
         """Return one row per run, per strategy, or per tenant."""
         if parsed_args.worth:
+            worth.check(parsed_args)
             with self._hosts(parsed_args) as (hosts, executor):
                 return worth.compared(self, parsed_args, hosts, executor)
         found = self._found(parsed_args)
@@ -160,8 +161,10 @@ examples:
         machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
         if parsed_args.tenants:
             tenants = [row for one in found for row in one.tenants]
-            names = tuple(dataclasses.asdict(tenants[0])) if tenants else ("tenant",)
-            return names, map(dataclasses.astuple, tenants) if machine else _by_tenant(tenants)
+            if machine:
+                names = tuple(dataclasses.asdict(tenants[0])) if tenants else ("tenant",)
+                return names, map(dataclasses.astuple, tenants)
+            return BY_TENANT, _by_tenant(tenants)
         if machine:
             return tuple(dataclasses.asdict(rows[0])), map(dataclasses.astuple, rows)
         measures = MEASURES if _bounded(rows) else MEASURES[:-1]
@@ -169,6 +172,7 @@ examples:
         return ("scenario", "strategy", *labels, "worst tenant"), _medians(found, measures)
 
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
+        parsed_args.against = parsed_args.against or UNMANAGED
         with self._hosts(parsed_args) as (scenarios, executor):
             asked = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
             strategies = list(dict.fromkeys(asked))
@@ -199,11 +203,14 @@ examples:
         if not names and not parsed_args.random:
             text = "no scenario: name one or several, or give --all or --random N"
             raise Failure(text, EXIT_USAGE)
+        if parsed_args.bound is not None and not parsed_args.bound.is_dir():
+            text = f"there is no folder {parsed_args.bound} of simulate bound"
+            raise Failure(text, EXIT_USAGE)
         try:
-            for strategy in (*(parsed_args.strategy or ()), parsed_args.against):
+            for strategy in (*(parsed_args.strategy or ()), parsed_args.against or UNMANAGED):
                 find(strategy)  # a wrong name is reported before anything is compiled and run
             scenarios = list(chosen(parsed_args, names))
-            parsed_args.out.mkdir(parents=True, exist_ok=True)  # if not, that is known at once
+            make(parsed_args.out)  # if not, that is known at once
             if parsed_args.scheduler is None:
                 announce_compiling(self.note)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
@@ -225,10 +232,11 @@ examples:
         from iat_nova.experiments.sim import bound, compare, compare_chart  # noqa: PLC0415 - compiles
 
         length_s = parsed_args.seconds or scenario.length_s
-        best = bound.read(parsed_args.bound, dataclasses.replace(scenario, length_s=length_s))
-        if best is None and (parsed_args.bound / f"{scenario.name}.json").exists():
+        bounds = parsed_args.bound or FOLDER
+        best = bound.read(bounds, dataclasses.replace(scenario, length_s=length_s))
+        if best is None and (bounds / f"{scenario.name}.json").exists():
             self.note(
-                f"{scenario.name}: the bound in {parsed_args.bound} is of another length, "
+                f"{scenario.name}: the bound in {bounds} is of another length, "
                 "compression, scenario or version; search again with iat-nova simulate bound"
             )
         with Progress(f"{at}: {{done}} of {{total}} runs") as progress:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
 from iat_nova.common.extras import install
-from iat_nova.experiments.commands import Progress
+from iat_nova.experiments.commands import Progress, make
 from iat_nova.experiments.sim.cmd.arguments import take_workers
 from iat_nova.experiments.sim.figures import heads
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 TURNS = ("constant", "factor", "claim", "set", "published", "before", "after", "met")
 COLUMNS = ("figure", "claim", "set", "published", "measured", "met", "strict", "reason")
 # Runs of a figure by default, and in the papers.
-SEEDS, FULL_SEEDS = 3, 10
+SEEDS = 3
 _PAGE = "index.html"
 
 
@@ -43,7 +43,7 @@ examples:
   iat-nova simulate figures --list                 the available figures
   iat-nova simulate figures                        all figures; ten minutes on two cores
   iat-nova simulate figures iat-3a iat-4           two figures
-  iat-nova simulate figures iat-10 --full          with the papers' 10 runs
+  iat-nova simulate figures iat-10 --seeds 10      with the papers' 10 runs
   iat-nova simulate figures -f json > verdicts.json
   iat-nova simulate figures iat-4 --sensitivity    verdicts that depend on a constant
 """
@@ -73,8 +73,9 @@ examples:
             "hours on two cores, two with --seeds 1); a stopped run continues; DIR has "
             "sensitivity.json",
         )
-        parser.add_argument("--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}")
-        parser.add_argument("--full", action="store_true", help=f"{FULL_SEEDS} runs, as published")
+        parser.add_argument(
+            "--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}; as published: 10"
+        )
         take_workers(parser)
         return parser
 
@@ -90,6 +91,8 @@ examples:
             return ("figure", "title", "source"), map(dataclasses.astuple, listed)
         figures = {name: catalogued()[name] for name in names}
         machine = parsed_args.formatter in MACHINE_FORMATS
+        if not parsed_args.judge:
+            make(parsed_args.out)  # if not, that is known at once
         if parsed_args.sensitivity:
             turns = self._turns(figures, parsed_args)
             return TURNS, (_turn(turn, machine) for turn in turns)
@@ -118,7 +121,7 @@ examples:
 
         folder: pathlib.Path = parsed_args.out
         if compressed := _compressed(figures.values()):
-            self.note(f"time is compressed: {compressed}")
+            self.note(f"simulated share of each second: {compressed}")
         rows = _rows(list(figures.values()), folder / "points", parsed_args)
         return pages.write(folder, catalogued(), rows)
 
@@ -164,7 +167,7 @@ def _rows(
     from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
     from iat_nova.experiments.sim.figures import runner  # noqa: PLC0415
 
-    seeds = parsed_args.seeds or (FULL_SEEDS if parsed_args.full else SEEDS)
+    seeds = parsed_args.seeds or SEEDS
     try:
         with Progress(f"{folder.name}: {{done}} of {{total}} points") as progress:
             return runner.measure(
@@ -206,10 +209,7 @@ def _compressed(figures: Iterable[Figure]) -> str:
     for figure in figures:
         if figure.compression < 1.0:
             names.setdefault(figure.compression, []).append(figure.name)
-    return "; ".join(
-        f"{', '.join(several)} simulate {share:.0%} of each second"
-        for share, several in names.items()
-    )
+    return "; ".join(f"{', '.join(several)}: {share:.0%}" for share, several in names.items())
 
 
 def _row(verdict: ClaimVerdict, machine: bool) -> tuple[object, ...]:

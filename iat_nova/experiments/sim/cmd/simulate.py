@@ -13,6 +13,7 @@ from iat_nova.cmd.arguments import whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page, told
 from iat_nova.common import amounts as figures
 from iat_nova.common.extras import install
+from iat_nova.experiments.commands import make
 from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.cmd.arguments import announce_compiling
 from iat_nova.policy import PolicyError
@@ -113,7 +114,7 @@ examples:
             path = parsed_args.keep / "history.sqlite"
             if path.exists():
                 raise Failure(f"{path} exists; give an empty directory to --keep", EXIT_USAGE)
-            parsed_args.keep.mkdir(parents=True, exist_ok=True)
+            make(parsed_args.keep)
         announce_compiling(self.note)
         try:
             result = run(
@@ -144,9 +145,9 @@ examples:
 
 def _page(result: Result) -> str:
     """Return the results of a run as text for a terminal."""
-    moved = f"{len(result.moves)} way changes"
+    moved = _counted(len(result.moves), "way change")
     if result.transitions:  # the paper's, of strategies that have them
-        moved += f", {len(result.transitions)} transitions"
+        moved += f", {_counted(len(result.transitions), 'transition')}"
     lines = [
         f"{result.scenario}, strategy {result.strategy}, seed {result.seed}, "
         f"{result.seconds:g} emulated s: {moved}",
@@ -179,6 +180,10 @@ def _page(result: Result) -> str:
         lines += ["", f"at the end: {_way_map(result)}"]
         lines += waymap.legend(result.last.layout, result.inventory)
     return "\n".join(lines)
+
+
+def _counted(number: int, name: str) -> str:
+    return f"{number} {name}" if number == 1 else f"{number} {name}s"
 
 
 def _latency(latency_us: float | None) -> str:

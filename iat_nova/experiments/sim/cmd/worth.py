@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING
 
-from iat_nova.cmd.base import MACHINE_FORMATS, Command
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Command, Failure
 from iat_nova.experiments.commands import Progress
 from iat_nova.strategies.registry import DEFAULT
 
@@ -20,6 +20,16 @@ if TYPE_CHECKING:
 SEEDS = 1  # of the two runs of a host
 
 
+def check(parsed_args: argparse.Namespace) -> None:
+    """Refuse options that --worth does not use, and a second strategy. Raises `Failure`."""
+    idle = [name for name in ("against", "bound", "tenants", "without") if vars(parsed_args)[name]]
+    if idle:
+        options = ", ".join(f"--{name}" for name in idle)
+        raise Failure(f"--worth does not use {options}: leave them out", EXIT_USAGE)
+    if len(parsed_args.strategy or ()) > 1:
+        raise Failure("--worth takes one --strategy", EXIT_USAGE)
+
+
 def compared(
     command: Command,
     parsed_args: argparse.Namespace,
@@ -28,7 +38,7 @@ def compared(
 ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
     """Return the columns and one row per host; tell the rank correlation on standard error.
 
-    The first --strategy counts, by default the agent's default strategy.
+    Without --strategy the agent's default strategy counts.
     """
     from iat_nova.experiments.sim import worth  # noqa: PLC0415 - compiles
 

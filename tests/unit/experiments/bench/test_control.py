@@ -42,8 +42,11 @@ class TestBenchControl(CliCase):
         self.assertNotEqual(first[0]["regret_mean"], other[0]["regret_mean"])
 
     def test_what_is_wrong_is_named(self):
-        """An unknown strategy, an unknown family, a noise that is none."""
-        wrong = (("--strategy", "magic"), ("--without", "lend"), ("--noise", "loud"))
+        """An unknown strategy, an unknown family, a noise that is none, one above 100 %."""
+        wrong = (
+            ("--strategy", "magic"), ("--without", "lend"),
+            ("--noise", "loud"), ("--noise", "200%"),
+        )  # fmt: skip
         for arguments in wrong:
             status, _, err = self.run_it("bench", "control", "--hosts", "1", *arguments)
             self.assertEqual(2, status)

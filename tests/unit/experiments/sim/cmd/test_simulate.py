@@ -11,6 +11,16 @@ from tests.unit import stories
 
 
 class PageTest(unittest.TestCase):
+    def test_numbers(self):
+        """One way change, two transitions."""
+        result = Result(
+            "s", "iat", 1, 1.0, 1.0, {}, (), (), (0.5,), ((0.2, 1), (0.5, 3)), (), None, None
+        )
+        first, *_ = simulate._page(result).splitlines()
+        self.assertEqual(
+            "s, strategy iat, seed 1, 1 emulated s: 1 way change, 2 transitions", first
+        )
+
     def test_signs_of_ports(self):
         """A line below the way map names the ports of each digit."""
         first = stories.inventory()
