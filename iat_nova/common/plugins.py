@@ -56,6 +56,12 @@ def find(group: str, name: str) -> importlib.metadata.EntryPoint | None:
     return next((one for one in _named(group) if one.name == name and _installed(one)), None)
 
 
+def missing(group: str, name: str) -> str | None:
+    """Return the module of an entry point of this name whose package is missing, or None."""
+    points = (one for one in _named(group) if one.name == name and not _installed(one))
+    return next((one.module for one in points), None)
+
+
 def found(group: str) -> Iterator[importlib.metadata.EntryPoint]:
     """Yield the entry points of a group whose package is installed."""
     yield from filter(_installed, _named(group))

@@ -151,7 +151,7 @@ class _Promise:
     """
 
     name: str
-    flavor: str
+    flavor: str | None
     ways: int | None
     resources: int | None
     complete: bool
@@ -169,7 +169,7 @@ def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
         if ways is not None or resources is not None:
             found[guest_id(guest)] = _Promise(
                 guest.display_name,
-                guest.flavor or "(unknown)",
+                guest.flavor,
                 ways,
                 resources,
                 complete=guest.extra_specs is not None,
@@ -178,8 +178,8 @@ def _promises(facts: Facts, rules: Rules) -> dict[str, _Promise]:
 
 
 def _disagreements(promises: Iterable[_Promise]) -> Iterable[Message]:
-    """Yield one warning for each flavor whose two numbers differ."""
-    flavors = {promise.flavor: promise for promise in promises}
+    """Yield one warning for each known flavor whose two numbers differ."""
+    flavors = {promise.flavor: promise for promise in promises if promise.flavor is not None}
     for name, promise in sorted(flavors.items()):
         if promise.resources == promise.ways:
             continue

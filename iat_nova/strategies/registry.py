@@ -27,6 +27,11 @@ class StrategyError(plugins.PluginError):
     """The strategy does not exist or does not load; the text names the available strategies."""
 
 
+def names() -> tuple[str, ...]:
+    """Return the names of all strategies, built-in and of installed packages."""
+    return (*BUILT_IN, *(point.name for point in plugins.found(NAMESPACE)))
+
+
 def make(name: str, parameters: Parameters, options: Mapping[str, Any] | None = None) -> Strategy:
     """Return a new instance of the strategy `name`. Raises `StrategyError`."""
     factory = find(name)
@@ -55,6 +60,9 @@ def find(name: str) -> Callable[..., Strategy]:
     except (Exception, SystemExit) as error:  # may be third-party code
         raise StrategyError(f"strategy {name!r} does not load: {worded(error)}") from error
     if found is None:
+        if (package := plugins.missing(NAMESPACE, name)) is not None:
+            text = f"its entry point names {package}, which is not installed"
+            raise StrategyError(f"strategy {name!r} does not load: {text}")
         raise StrategyError(
             f"no strategy {name!r}: there are {', '.join(BUILT_IN)}, and no installed package has "
             f"an entry point of that name in {NAMESPACE}"

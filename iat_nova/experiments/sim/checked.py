@@ -7,6 +7,7 @@ The schema is ``scenario.schema.yaml``; the messages of problems are the policy'
 from __future__ import annotations
 
 import functools
+import json
 import pathlib
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from typing import Any
 import jsonschema
 
 from iat_nova.common import own_yaml
+from iat_nova.common.untrusted import shortened
 from iat_nova.model import Message
 from iat_nova.model.message import as_message
 from iat_nova.policy import units
@@ -127,7 +129,7 @@ def _check_choice(
     names = choices[of]
     if isinstance(value, list | dict) or value not in names:
         words = [str(name) for name in names]
-        near = nearest(str(value), words)
+        near = nearest(str(value), words) if len(words) > 1 else None
         allowed = ", ".join(words) or "nothing, as the scenario has none"
         yield _wrong(value, allowed + (f"; did you mean {near}?" if near else ""))
 
@@ -141,7 +143,9 @@ def _check_cpus(
         or len(set(map(str, value))) < len(value)
         or any(type(cpu) is not int or not 0 <= cpu < cpu_count for cpu in value)
     ):
-        yield _wrong(value, f"a list of CPUs, 0 to {cpu_count - 1}, each once")
+        shown = shortened(json.dumps(value))
+        allowed = f"expected a list of CPUs, 0 to {cpu_count - 1}, each once"
+        yield jsonschema.ValidationError(f"invalid value {shown}: {allowed}")
 
 
 def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import cattrs
@@ -14,7 +14,7 @@ from iat_nova.experiments.sim.machine import Machine
 from iat_nova.experiments.sim.scenario import NicSpec, ScenarioEvent, WireTraffic, Workload
 from iat_nova.experiments.sim.workloads.profiles import NETWORKED, PROFILES, Form, Profile
 from iat_nova.model import WayMask
-from iat_nova.policy.problems import Path
+from iat_nova.policy.problems import Path, nearest
 from iat_nova.policy.validate import unknown_key
 
 # The properties that an event may set, by kind of subject.
@@ -161,7 +161,7 @@ def traffic(
             continue
         offered[card.name] = offered.get(card.name, 0.0) + given["rate_bits_per_s"]
         if offered[card.name] > card.speed_bits_per_s and not card.overload:
-            checked.complain((*path, "rate"), f"more than {card.name} can carry")
+            checked.complain((*path, "rate"), _too_much(card))
         whole = {"round_trip_s": 50e-6, **given, "name": name, "nic": card.name}
         found[name] = cattrs.structure(whole, WireTraffic)
     return found
@@ -210,13 +210,18 @@ def events(
             group, names = "ddio", ["ddio"]
         elif subject.startswith("traffic."):
             group, name, names = "traffic", subject.removeprefix("traffic."), list(traffic)
-        if name not in names or key not in _EVENT_KEYS[group]:
+        known = group == "ddio" or name in _given(checked, group)
+        if key not in _EVENT_KEYS[group] or not known:
+            near = nearest(given["set"], _settable(checked))
             checked.complain(
                 (*path, "set"),
-                "expected WORKLOAD.working_set, WORKLOAD.duty, traffic.NAME.rate, .packet, "
-                ".flows, .burst or ddio.ways",
+                f'invalid value "{given["set"]}": expected WORKLOAD.working_set, WORKLOAD.duty, '
+                "traffic.NAME.rate, .packet, .flows, .burst or ddio.ways"
+                + (f"; did you mean {near}?" if near else ""),
             )
             continue
+        if name not in names:
+            continue  # the section has a problem of its own
         if group == "workload" and key not in keys(workloads[name].profile):
             checked.complain((*path, "set"), f"{workloads[name].profile.name} does not use {key}")
         if group == "traffic" and key in ("rate", "burst") and traffic[name].clients:
@@ -232,6 +237,26 @@ def events(
     found.sort(key=lambda one: one[1].at_s)
     _check_rates(checked, found, traffic, nics)
     return tuple(event for _, event in found)
+
+
+def _given(checked: Checked, group: str) -> Sequence[str]:
+    """Return the names of workloads or of traffic in the file, valid or not."""
+    top: Any = checked.document.value
+    given = top.get("traffic" if group == "traffic" else "workloads")
+    return [str(name) for name in given] if isinstance(given, dict) else []
+
+
+def _settable(checked: Checked) -> Iterator[str]:
+    """Yield what an event may set in this scenario."""
+    for group, prefix in (("workload", ""), ("traffic", "traffic.")):
+        for name in _given(checked, group):
+            yield from (f"{prefix}{name}.{key}" for key in _EVENT_KEYS[group])
+    yield "ddio.ways"
+
+
+def _too_much(card: NicSpec) -> str:
+    speed = f"{card.speed_bits_per_s / 1e9:g}Gb/s"
+    return f"more than {card.name} can carry: its traffic together exceeds {speed}"
 
 
 def _check_rates(
@@ -252,7 +277,7 @@ def _check_rates(
         for name, path in last.items():
             offered = sum(rates[one] for one, card in cards.items() if card == name)
             if offered > nics[name].speed_bits_per_s and not nics[name].overload:
-                checked.complain((*path, "to"), f"more than {name} can carry")
+                checked.complain((*path, "to"), _too_much(nics[name]))
 
 
 def masks(

@@ -16,7 +16,14 @@ from iat_nova.common.readers import SCENARIO
 from iat_nova.experiments.sim import load_reader
 from iat_nova.experiments.sim.checked import Checked
 from iat_nova.experiments.sim.machine import CPUS_MAX, MACHINES, AdcaChoice, Machine, WriteTarget
-from iat_nova.experiments.sim.scenario import DiskSpec, NicSpec, Scenario, ScenarioError, Stay
+from iat_nova.experiments.sim.scenario import (
+    DiskSpec,
+    NicSpec,
+    Scenario,
+    ScenarioError,
+    Stay,
+    Workload,
+)
 from iat_nova.experiments.sim.shipped import SHIPPED, shipped
 from iat_nova.experiments.sim.workloads.profiles import PROFILES
 from iat_nova.model import (
@@ -52,7 +59,7 @@ def load_scenario(path: str | pathlib.Path) -> Scenario:
     try:
         text = SCENARIO.read(source).decode()
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else error
+        why = error.strerror if isinstance(error, OSError) else "it is not text in UTF-8"
         raise ScenarioError(f"{source}: cannot be read: {why}") from error
     return read_scenario(text, name=source.stem, source=str(source))
 
@@ -71,7 +78,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
         "machine": list(MACHINES),
         "io": list(WriteTarget),
         "adca": list(AdcaChoice),
-        "strategy": list(strategies.BUILT_IN),
+        "strategy": list(strategies.names()),
         "attachment": list(AttachmentKind),
         "profile": list(PROFILES),
         "socket": range(sockets),
@@ -124,6 +131,8 @@ def _parts(checked: Checked) -> dict[str, Any]:
     )
     workloads = load_reader.workloads(checked)
     traffic = load_reader.traffic(checked, nics, workloads)
+    guests = tuple(_guests(checked, machine, nics))
+    _check_places(checked, guests, workloads)
     return {
         "sampling": 32,
         "compression": 1.0,
@@ -135,7 +144,7 @@ def _parts(checked: Checked) -> dict[str, Any]:
         "policy": _policy(checked, machine),
         "nics": tuple(nics.values()),
         "disks": disks,
-        "guests": tuple(_guests(checked, machine, nics)),
+        "guests": guests,
         "stays": _stays(checked),
         "switch": _switch(top["switch"]) if "switch" in top else None,
         "workloads": tuple(workloads.values()),
@@ -204,14 +213,15 @@ def _policy(checked: Checked, machine: Machine) -> dict[str, object]:
 
 def _guests(checked: Checked, machine: Machine, nics: Mapping[str, NicSpec]) -> Iterable[Guest]:
     """Read the section ``guests``."""
-    seen: dict[str, int] = {}
+    seen: dict[tuple[str, str], int] = {}
     for number, item in enumerate(checked.value.get("guests", [])):
         if item is None:
             continue
         path: Path = ("guests", number)
-        if item["uuid"] in seen:
-            checked.complain((*path, "uuid"), f"guests[{seen[item['uuid']]}] has it already")
-        seen[item["uuid"]] = number
+        for key in ("name", "uuid"):
+            before = seen.setdefault((key, item[key]), number)
+            if before != number:
+                checked.complain((*path, key), f"guests[{before}] has it already")
         cpus = (*item.get("dedicated_cpus", ()), *item.get("floating_cpus", ()))
         nodes = sorted({machine.socket_of(cpu) for cpu in cpus}) or [0]
         specs = _specs(checked, item.get("extra_specs", {}), (*path, "extra_specs"))
@@ -220,6 +230,18 @@ def _guests(checked: Checked, machine: Machine, nics: Mapping[str, NicSpec]) -> 
         own = {"run": number + 1, "numa_nodes": nodes, "extra_specs": specs, "attachments": ()}
         guest = cattrs.structure({**usual, **item, **own}, Guest)
         yield dataclasses.replace(guest, attachments=tuple(attachments))
+
+
+def _check_places(
+    checked: Checked, guests: Iterable[Guest], workloads: Mapping[str, Workload]
+) -> None:
+    """Report workloads that run on CPUs of a guest and on other CPUs."""
+    for guest in guests:
+        for name, workload in workloads.items():
+            other = set(workload.cpus) - set(guest.dedicated_cpus)
+            if other and len(other) < len(workload.cpus):
+                text = f"CPU {min(other)} is not of guest {guest.display_name}, other CPUs are"
+                checked.complain(("workloads", name, "cpus"), text)
 
 
 _GUEST: Mapping[str, Any] = {

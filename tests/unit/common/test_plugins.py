@@ -22,6 +22,8 @@ class FoundTest(unittest.TestCase):
             self.assertEqual([there], list(plugins.found(plugins.COMMANDS)))
             self.assertEqual(there, plugins.find(plugins.COMMANDS, "there"))
             self.assertIsNone(plugins.find(plugins.COMMANDS, "gone"))
+            self.assertEqual("iat_nova.gone.cmd", plugins.missing(plugins.COMMANDS, "gone"))
+            self.assertIsNone(plugins.missing(plugins.COMMANDS, "there"))
 
     def test_the_installed_metadata_are_the_checkouts(self):
         """They are written when the project is installed, also where it is installed editable."""

@@ -156,6 +156,12 @@ class WarningsTest(unittest.TestCase):
                  for name, cpu in (("a", 2), ("b", 3))]  # fmt: skip
         self.assertEqual(1, len(self.warnings(facts(*twins))))
 
+    def test_guests_without_a_flavor(self):
+        """No flavor is named that an operator could not find."""
+        specs = {"iat:priority": "PC", "iat:llc_ways": "3"}
+        alone = guest("a", extra_specs=specs, dedicated_cpus=(2,), flavor=None)
+        self.assertEqual([], self.warnings(facts(alone)))
+
     def test_flavors_of_the_policy(self):
         """Where extra specs are unknown, those of the policy's map count, which may be a part."""
         unknown = guest("a", extra_specs=None, flavor="f")

@@ -23,6 +23,18 @@ from tests.unit import build
 LABORATORY = "iat_nova.experiments"
 
 
+class MissingTest(unittest.TestCase):
+    def test_an_entry_point_without_its_module(self) -> None:
+        """A package that names a module that is not there is told apart from no package."""
+        point = EntryPoint("mine", "iat_nova_mine:Mine", strategies.NAMESPACE)
+        expected = "entry point names iat_nova_mine, which is not installed"
+        with (
+            mock.patch.object(importlib.metadata, "entry_points", return_value=[point]),
+            self.assertRaisesRegex(strategies.StrategyError, expected),
+        ):
+            strategies.find("mine")
+
+
 class MakeTest(unittest.TestCase):
     def test_every_preset_is_the_controller_with_its_switches(self) -> None:
         """The paper's comparison policies differ in features only."""
@@ -59,7 +71,7 @@ class OtherPackagesTest(unittest.TestCase):
         points = [broken, gone, fine]
         with mock.patch.object(importlib.metadata, "entry_points", return_value=points):
             self.assertEqual("Unmanaged", strategies.find("fine").__name__)
-            with self.assertRaisesRegex(strategies.StrategyError, "no strategy 'gone'"):
+            with self.assertRaisesRegex(strategies.StrategyError, "names not_installed.strategies"):
                 strategies.find("gone")
             with self.assertRaisesRegex(strategies.StrategyError, "'broken' does not load"):
                 strategies.find("broken")

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenario files: what they mean, and what is said of wrong ones."""
 
+import importlib.metadata
 import pathlib
 import tempfile
 import unittest
+from importlib.metadata import EntryPoint
+from unittest import mock
 
+from iat_nova.common import plugins
 from iat_nova.experiments.sim.reader import load_scenario, read_scenario
 from iat_nova.experiments.sim.scenario import ScenarioError
 from iat_nova.experiments.sim.server import EmulatedServer
@@ -55,7 +59,7 @@ class TestProblems(unittest.TestCase):
         (
             "cpus: [3]",
             "cpus: [18]",
-            "line 7: workloads.xmem.cpus: invalid value .*: expected .* 0 to 17",
+            r"line 7: workloads.xmem.cpus: invalid value \[18\]: expected .* 0 to 17",
         ),
         ("cpus: [3]", "cpus: [2]", "line 7: workloads.xmem.cpus: CPU 2 runs vm already"),
         (
@@ -76,6 +80,11 @@ class TestProblems(unittest.TestCase):
         ("rate: 1Gb/s", "rate: 41Gb/s", "line 9: traffic.vm.rate: more than nic0 can carry"),
         ("to: vm, ", "", "line 9: traffic.vm: the key to is missing"),
         ("64B}", "64B}\nevents: [{at: 1s, set: xmem.rate, to: 1}]", "line 10: events.0..set: "),
+        (
+            "64B}",
+            "64B}\nevents: [{at: 1s, set: traffic.mv.rate, to: 1Gb/s}]",
+            "line 10: events.0..set: invalid value .traffic.mv.rate.: .* mean traffic.vm.rate",
+        ),
         ("64B}", "64B}\nevents: [{at: 1s, set: xmem.duty, to: 9}]", "line 10: events.0..to: "),
         ("64B}", "64B}\nevents: [{at: 1s, set: ddio.ways, to: 12}]", "line 10: .* 11 ways"),
         (
@@ -140,6 +149,16 @@ class TestProblems(unittest.TestCase):
         ("cpus: [3],", "cpus: [3], ring: 64,", "line 7: workloads.xmem.ring: xmem does not use it"),
         ("cpus: [2],", "cpus: [2], duty: 9%,", "line 6: workloads.vm.duty: virtio-forward does no"),
         ("64B}", "64B}\nmachine: i486", "line 10: machine: invalid value .*: expected gold-6140"),
+        (
+            "64B}",
+            "64B}\nguests: [{name: a, uuid: u}, {name: a, uuid: v}]",
+            "line 10: guests.1..name: guests.0. has it already",
+        ),
+        (
+            "cpus: [3], working_set: 2MiB}",
+            "cpus: [3, 4], working_set: 2MiB}\nguests: [{name: a, uuid: u, cpus: [3]}]",
+            "line 7: workloads.xmem.cpus: CPU 4 is not of guest a, other CPUs are",
+        ),
         ("64B}", "64B}\nguests: [{name: a}]", "line 10: guests.0.: the key uuid is missing"),
         ("nics:", "\tnics:", "line 2: invalid tab"),
         (
@@ -158,6 +177,21 @@ class TestProblems(unittest.TestCase):
                 found = problems(GOOD.replace(right, wrong, 1))
                 self.assertEqual(1, len(found), found)
                 self.assertRegex(found[0], "^x.yaml: " + expected)
+
+    def test_a_mistake_has_no_others_in_tow(self):
+        """An event that sets the rate of traffic with a mistake of its own is right."""
+        text = GOOD + "events: [{at: 1s, set: traffic.vm.rate, to: 2Gb/s}]\n"
+        wrong = (("40Gb/s", "40"), ("1Gb/s", "1"), ("64B", "1B"), ("nic: nic0", "nic: nic1"))
+        for right, one in wrong:
+            with self.subTest(one):
+                self.assertEqual(1, len(problems(text.replace(right, one, 1))))
+
+    def test_strategies_of_packages(self):
+        """A strategy of an installed package is as good as a built-in one."""
+        point = EntryPoint("theirs", "iat_nova.model:Layout", plugins.STRATEGIES)
+        with mock.patch.object(importlib.metadata, "entry_points", return_value=[point]):
+            self.assertEqual([], problems(GOOD + "strategy: theirs\n"))
+        self.assertEqual(1, len(problems(GOOD + "strategy: theirs\n")))
 
     def test_nothing_runs(self):
         """A scenario without workloads is refused."""
@@ -212,6 +246,9 @@ class TestProblems(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "none.yaml"
             with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
+                load_scenario(path)
+            path.write_bytes(b"\xff")
+            with self.assertRaisesRegex(ScenarioError, "cannot be read: it is not text in UTF-8"):
                 load_scenario(path)
             path.write_bytes(b"\xff\xfe\x00")
             with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
