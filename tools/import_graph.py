@@ -54,4 +54,4 @@ def main(package: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(*sys.argv[1:] or ["iat_nova"])

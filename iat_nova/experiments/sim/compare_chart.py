@@ -47,4 +47,6 @@ def draw(path: pathlib.Path, title: str, rows: Sequence[Row], against: str = REF
                 axes.plot(statistics.median(values), number, "|", ms=22, mew=3, color=colour)
             # Each axis begins at 0, so that noise does not look like a gain.
             axes.set_xlim(left=0)
+            for line in axes.lines:
+                line.set_clip_on(False)  # a symbol at the end of the axis is whole
         canvas.savefig(path, format="svg", metadata={"Date": None, "Creator": "iat-nova"})

@@ -19,7 +19,7 @@ TIE = 0.01
 MARKERS = "os^Dvp*X"
 PANELS = (
     ("pc_performance", "PC performance (alone: 1)"),
-    ("be_throughput", "BE performance ({against}: 1)"),
+    ("be_throughput", "BE throughput ({against}: 1)"),
 )
 
 
@@ -102,6 +102,8 @@ def draw(path: pathlib.Path, rows: Sequence[Row], against: str = REFERENCE) -> N
                         ms=5,
                     )
             axes.set_xlim(left=0)
+            for line in axes.lines:
+                line.set_clip_on(False)  # a symbol at the end of the axis is whole
         handles = [
             Line2D([], [], color=f"C{n}", marker=MARKERS[n % len(MARKERS)], lw=1, ms=5)
             for n in range(len(strategies))

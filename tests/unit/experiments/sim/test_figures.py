@@ -255,7 +255,7 @@ class RunTest(unittest.TestCase):
             self.assertEqual("18.0", list(csv.DictReader(file))[-1]["rate_mpps"])
         self.assertIn("<svg", (self.folder / "iat-3a.svg").read_text())
         page = (self.folder / pages.PAGE).read_text()
-        self.assertIn("1 of 2 judged claims are met", page)
+        self.assertIn("Judged claims met within 25 %: 1 of 2;", page)
         kept = json.loads((self.folder / pages.VERDICTS).read_text())
         self.assertEqual([verdict.claim for verdict in verdicts], [one["claim"] for one in kept])
 
@@ -267,8 +267,8 @@ class RunTest(unittest.TestCase):
         rows, _ = self.measure()
         pages.write(self.folder, {"iat-4": spread}, {"iat-4": rows["iat-3a"]})
         page = (self.folder / pages.PAGE).read_text()
-        self.assertIn("1 of 1 judged claims are met within 25 %,\n0 strictly", page)
-        self.assertIn("1 claims on which constants were fitted", page)
+        self.assertIn("Judged claims met within 25 %: 1 of 1; strictly:\n0.", page)
+        self.assertIn("(calibration), met within 25 %:\n1 of 1;", page)
 
     def test_recorded(self):
         """What a folder holds can be judged again; what is no record is named."""

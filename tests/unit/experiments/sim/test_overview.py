@@ -41,5 +41,5 @@ class OverviewTest(unittest.TestCase):
             path = pathlib.Path(folder) / "overview.svg"
             overview.draw(path, ROWS)
             text = path.read_text()
-        for part in ("PC performance (alone: 1)", "BE performance (unmanaged: 1)", "iat", ">b<"):
+        for part in ("PC performance (alone: 1)", "BE throughput (unmanaged: 1)", "iat", ">b<"):
             self.assertIn(part, text)
