@@ -89,7 +89,7 @@ def only_critical(segment: Segment, inventory: DomainInventory) -> bool:
 def text(
     layout: Layout, inventory: DomainInventory, *, width: int = 80, colour: bool = False
 ) -> str:
-    """Draw the map in one line of at most `width` columns, if each way can have three columns."""
+    """Draw the map in one line of `width` columns at most, but of three columns a way at least."""
     ways = inventory.domain.ways
     margins = len(f"0  {ways - 1}") + 1
     cell = max(LEAST_CELL, min(MOST_CELL, (width - margins) // ways))

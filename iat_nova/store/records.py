@@ -331,7 +331,7 @@ def squeeze(written: bytes, base: bytes = b"") -> bytes:
 
 
 def expand(blob: bytes, base: bytes = b"") -> bytes:
-    """Return the text passed to `squeeze`, with the same base. Raises `RecordError`."""
+    """Return the text that `squeeze` compressed with the same `base`. Raises `RecordError`."""
     try:
         unpacker = zlib.decompressobj(zdict=base[-WINDOW:]) if base else zlib.decompressobj()
         written = unpacker.decompress(blob, MOST_BYTES)

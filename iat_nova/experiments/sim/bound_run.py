@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of given layouts on the emulated server: the possible layouts, and the result of a plan."""
+"""Runs of a scenario under given layouts, the layouts that it allows, and the result of a plan."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ Int64 = npt.NDArray[np.int64]
 
 
 class Caches(NamedTuple):
-    """All state of the caches of one socket. Lines are numbers of sampled lines.
+    """All state of the caches of one socket. A line is the number of a sampled line of memory.
 
     Two sockets have common arrays `l2`, `served`, `prefetched`, `owned` and `moved` with rows for
     all cores and ports, but separate clocks and totals. `far` and `far_totals` belong to the other

@@ -134,7 +134,7 @@ def grant(n: Nics, seconds: float) -> None:
 
 @kernel
 def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int) -> None:
-    """Send the packets in the send rings of a socket's cards, within the grant, ring by ring."""
+    """Send packets from the send rings of a socket's cards, as many bytes as `grant` gave."""
     for queue in range(n.tx.shape[0]):
         number = n.tx[queue, TX_RING]
         port = n.tx[queue, TX_PORT]

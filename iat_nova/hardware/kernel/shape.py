@@ -20,24 +20,24 @@ _MOST_SHOWN = 120  # characters of an error
 
 
 def text(pattern: str, expected: str) -> Shape:
-    """Return the shape of a text that fully matches a pattern."""
+    """Return the JSON Schema of a text that fully matches a pattern."""
     return {"type": "string", "pattern": rf"\A(?:{pattern})\Z", "title": expected}
 
 
 def whole(least: int, most: int) -> Shape:
-    """Return the shape of a whole number within bounds."""
+    """Return the JSON Schema of a whole number within bounds."""
     title = f"a whole number from {least} to {most}"
     return {"type": "integer", "minimum": least, "maximum": most, "title": title}
 
 
 def one_of(values: Sequence[int]) -> Shape:
-    """Return the shape of a whole number among these values."""
+    """Return the JSON Schema of a whole number among these values."""
     title = f"one of {', '.join(map(str, values))}"
     return {"type": "integer", "enum": list(values), "title": title}
 
 
 def record(needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = None) -> Shape:
-    """Return the shape of an object with the needed keys, optional keys, and no further keys."""
+    """Return the JSON Schema of an object with needed, optional and no other keys."""
     return {
         "type": "object",
         "properties": {**needed, **(optional or {})},
@@ -47,17 +47,17 @@ def record(needed: Mapping[str, Shape], optional: Mapping[str, Shape] | None = N
 
 
 def mapping(key: Shape, value: Shape) -> Shape:
-    """Return the shape of an object with one shape for all keys and one for all values."""
+    """Return the JSON Schema of an object with one shape for all keys and one for all values."""
     return {"type": "object", "propertyNames": key, "additionalProperties": value}
 
 
 def listing(item: Shape) -> Shape:
-    """Return the shape of an array with one shape for all items."""
+    """Return the JSON Schema of an array with one shape for all items."""
     return {"type": "array", "items": item}
 
 
 def row(*items: Shape) -> Shape:
-    """Return the shape of an array with exactly one item per given shape."""
+    """Return the JSON Schema of an array with exactly one item per given shape."""
     count = len(items)
     return {"type": "array", "prefixItems": items, "minItems": count, "maxItems": count}
 

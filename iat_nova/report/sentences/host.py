@@ -51,10 +51,10 @@ _FINDINGS: Mapping[str, str] = {
     "ddio-masks": "{domains:list}",
     "no-cache-domain": "no cache domain",
     "io-alloc-absent": "not offered (only AMD CPUs have it, from Linux 6.19)",
-    "io-alloc-on": "{setting}; devices use the highest class of service; only devices with "
-    "PCIe TPH are steered",
+    "io-alloc-on": "{setting}; devices use the highest class of service; only writes of "
+    "devices with PCIe TPH follow it",
     "io-alloc-off": "{setting}; devices use the highest class of service once a strategy confines "
-    "devices; only devices with PCIe TPH are steered",
+    "devices; only writes of devices with PCIe TPH follow it",
     "iordt-present": "{devices} devices in {ports} ports on {channels} channels; tags with a class "
     "on {classes}, with an RMID on {rmids} channels; classes of devices on in cache domain "
     "{on:list}; the agent uses I/O RDT with ddio_interface = iordt alone",

@@ -94,8 +94,8 @@ SENTENCES: Mapping[str, str] = {
     "threshold-ddio-least": "DDIO has {ways:ways} at least",
     "threshold-kept": "a trial is kept above {gain:gain1} in {samples} samples",
     "threshold-kept-at-once": "a trial is kept at once above {gain:gain1}",
-    "threshold-port-dca-saves": "DDIO off at a root port is tried where LLC hits save the owner "
-    "less than {share:share}",
+    "threshold-port-dca-saves": "DDIO off at a root port is tried if LLC hits save less than "
+    "{share:share} of the cycles of the port's owner",
     "threshold-repaid": "a move is tried if its promise repays {cost_s:.2f} s of standstill in as "
     "long a time as the load has lasted",
     "threshold-suffers": "a trial is undone if the owner of the guaranteed ways that it opens, or "

@@ -27,7 +27,7 @@ def why(
     tenants: Iterable[str],
     parameters: Parameters,
 ) -> tuple[Message, ...]:
-    """Return the pause between mask changes, or the change that is nearest to the thresholds."""
+    """Return why nothing is done: a pause between changes, or all changes below the thresholds."""
     if state.retry_at_s is not None and sample.taken_at_s < state.retry_at_s:
         return (message("masks-held", delay_s=round(state.retry_at_s - sample.taken_at_s, 1)),)
     found = max(_moved(reference, sample, tenants, parameters), default=None)

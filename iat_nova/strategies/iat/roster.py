@@ -37,7 +37,7 @@ class Roster:
 
     @classmethod
     def of(cls, inventory: DomainInventory) -> Roster:
-        """Sort the tenants of an inventory."""
+        """Return the tenants of an inventory, sorted by role."""
         members = tuple(RosterMember.of(tenant) for tenant in inventory.tenants)
         stack = next((m for m in members if m.kind is TenantKind.STACK), None)
         io = [m for m in members if m.io and m is not stack]

@@ -39,7 +39,7 @@ class Line:
 
     @property
     def regular(self) -> bool:
-        """Whether `pack` applies: no breaks, and coerced ways, if any, at the top."""
+        """Whether `pack` applies: `breaks` is empty, and coerced ways, if any, are at the top."""
         return not self.breaks and self.unit_high == self.length
 
     def mask(self, start: int, end: int) -> int:

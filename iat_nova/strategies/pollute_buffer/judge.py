@@ -105,9 +105,9 @@ def _lacks(one: Look, floor: float) -> float:
 
 
 def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, Stake]:
-    """Return by tenant what no move can exceed through it: the total gain in speed.
+    """Return by tenant the largest total gain in speed that a move can bring through this tenant.
 
-    `misses`: if the tenant had no LLC misses. `lack`: if it reached its minimum speed.
+    `misses`: the gain if the tenant had no LLC misses. `lack`: if it reached its minimum speed.
     """
     known = [tenant for tenant in tenants if tenant.id in looks]
     total = sum(map(weight_of, known))

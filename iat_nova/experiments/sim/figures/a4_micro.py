@@ -58,7 +58,7 @@ def _by_setting(rows: Sequence[Row], column: str) -> Mapping[tuple[str, int], fl
 
 
 def judge_6(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
-    """Judge the order of the latencies at 64 KiB and more."""
+    """Judge network latency alone, with DCA and without, beside blocks of 64 KiB and more."""
     latency = _by_setting(rows, "network_latency_us")
     alone = latency["on", ALONE]
     large = [block for dca, block in latency if dca == "on" and block >= 64]

@@ -223,7 +223,7 @@ def judge_9(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
 
 
 def judge_10(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
-    """Judge write latency beside SPEC: the loss of the gain from 64 to 1,500 B."""
+    """Judge write latency beside SPEC: how far each gain falls from 64 B packets to 1,500 B."""
     savings = _savings(rows)
     dca, adca = (by_size[0] - by_size[-1] for by_size in savings.values())
     yield ClaimFinding("adca-10", dca > adca, _saved(savings))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated server's constants, and scenarios in which one constant is varied.
 
-`LEFT_OUT` has the numbers that are not varied, with the reasons. Compiled choices without a number
-are not moved either: the way replaced among equals, and the count of a device's write to a line in
-L2.
+`LEFT_OUT` has the numbers that are not varied, with the reasons. Two compiled
+choices are not numbers, so they are not varied either: which of equally old lines is replaced, and
+whether a device's write to a line in L2 counts as a hit.
 """
 
 from __future__ import annotations

@@ -14,7 +14,10 @@ from iat_nova.experiments.sim.figures.api import NOT_MEASURED, ClaimFinding, Row
 def reductions(
     rows: Sequence[Row], column: str = "memory_bytes_per_s"
 ) -> Mapping[str, Mapping[int, float]]:
-    """Return the bandwidth that a stack saves against a ring, in percent, by run and instances."""
+    """Return the memory bandwidth that a stack saves against a ring, in percent.
+
+    Both are kinds of mempools. The result is by run and number of instances.
+    """
     runs = dict.fromkeys(str(row["run"]) for row in rows)
     found = {}
     for run in runs:
