@@ -50,17 +50,17 @@ class ProviderFiles:
         """
         able = offer(self._settings, policy, facts)
         found = Placement(_ways(able), able.traits)
-        for path in sorted(self._settings.provider_config_location.glob("*.yaml")):
-            try:
+        try:
+            for path in provider_config.files(self._settings.provider_config_location):
                 said = provider_config.offered(path)
-            except ProviderConfigError as error:
-                return found, message("placement-unreadable", error=as_message(error))
-            if said is not None:
-                found = dataclasses.replace(
-                    found, offered_ways=_ways(said), offered_traits=said.traits
-                )
-                if not _same(said, able):
-                    return found, _difference(path, said, able)
+                if said is not None:
+                    found = dataclasses.replace(
+                        found, offered_ways=_ways(said), offered_traits=said.traits
+                    )
+                    if not _same(said, able):
+                        return found, _difference(path, said, able)
+        except ProviderConfigError as error:
+            return found, message("placement-unreadable", error=as_message(error))
         return found, None
 
 

@@ -112,7 +112,7 @@ def write(path: str | os.PathLike[str], text: str) -> None:
     `OSError`.
     """
     target = pathlib.Path(path)
-    for other in sorted(target.parent.glob("*.yaml")):
+    for other in files(target.parent):
         if other.name != target.name:
             _refuse_conflict(other, text)
     # Nova reads *.yaml, which does not match the unfinished file, and runs as another user.
@@ -129,6 +129,19 @@ def _refuse_conflict(other: pathlib.Path, text: str) -> None:
     if common:
         nodes = tuple(sorted(common))
         raise ProviderConfigError(message("provider-twice", path=str(other), nodes=nodes))
+
+
+def files(folder: pathlib.Path) -> list[pathlib.Path]:
+    """Return the files of a folder that Nova reads; none without a folder.
+
+    Raises `ProviderConfigError` if the folder cannot be examined.
+    """
+    try:
+        return sorted(folder.glob("*.yaml"))
+    except OSError as error:  # for example, a folder above may not be entered
+        why = verbatim(error.strerror or "")
+        said = message("provider-not-understood", path=str(folder), error=why)
+        raise ProviderConfigError(said) from error
 
 
 def offered(path: str | pathlib.Path) -> Offer | None:

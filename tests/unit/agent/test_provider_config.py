@@ -247,6 +247,15 @@ class DisagreementTest(unittest.TestCase):
         self.path.write_text("a: [")
         self.assertEqual("placement-unreadable", self.said().code)
 
+    def test_a_folder_that_cannot_be_examined(self):
+        """It is told, too; the loop goes on."""
+        folder = self.folder / ("x" * 300)
+        settings = dataclasses.replace(conf.load(), provider_config_location=folder)
+        _, said = provider.ProviderFiles(settings).compare(self.policy, self.facts)
+        self.assertEqual("placement-unreadable", said.code)
+        with raises(self, ProviderConfigError, "File name too long"):
+            write(folder / "a.yaml", "")
+
 
 class CommandTest(unittest.TestCase):
     """`iat-nova provider-config` on what the agent recorded."""
