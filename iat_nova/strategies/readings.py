@@ -27,6 +27,7 @@ class Look:
     stalled: float  # share of the cycles, 0..1, estimated from misses
     misses_per_s: float
     references_per_s: float
+    ipc: float = 0.0
 
     @property
     def streams(self) -> bool:
@@ -46,7 +47,9 @@ def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
         if rates is not None:
             stall = stalled(rates)
             speed = 1.0 - stall if tenant.io else rates.ipc
-            found[tenant.id] = Look(speed, stall, rates.misses_per_s, rates.references_per_s)
+            found[tenant.id] = Look(
+                speed, stall, rates.misses_per_s, rates.references_per_s, rates.ipc
+            )
     return found
 
 
@@ -95,4 +98,16 @@ def _mean(before: Look, new: Look, count: int) -> Look:
         before.stalled + (new.stalled - before.stalled) / count,
         before.misses_per_s + (new.misses_per_s - before.misses_per_s) / count,
         before.references_per_s + (new.references_per_s - before.references_per_s) / count,
+        before.ipc + (new.ipc - before.ipc) / count,
     )
+
+
+def speedup(was: Look, now: Look) -> float:
+    """Return the ratio of a tenant's speeds, `now` to `was`.
+
+    A poller whose misses would take all cycles at `MISS_CYCLES` each has misses that overlap, and
+    does not wait for packets: its instructions show its progress.
+    """
+    if max(was.stalled, now.stalled) >= MOST_STALLED and was.ipc and now.ipc:
+        return now.ipc / was.ipc
+    return now.speed / was.speed

@@ -72,7 +72,7 @@ def gain(
             continue
         if tenant.kind is TenantKind.HOST and not (_matters(was, now) and _alike(was, now)):
             continue
-        weight, own = weight_of(tenant), now.speed / was.speed
+        weight, own = weight_of(tenant), readings.speedup(was, now)
         part = weight * _counts(tenant, was) * math.log(own)
         total, gained = total + weight, gained + part
         if abs(part) > largest:

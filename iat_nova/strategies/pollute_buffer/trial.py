@@ -115,8 +115,8 @@ def _suffers(state: State, looks: Looks, protected: Set[str]) -> Message | None:
     limit = max(SUFFERS, state.deviation)
     for tenant in sorted(protected):
         before, after = state.looks.get(tenant), looks.get(tenant)
-        if before and after and after.speed < (1.0 - limit) * before.speed:
-            lost = 1.0 - after.speed / before.speed
+        lost = 1.0 - readings.speedup(before, after) if before and after else 0.0
+        if lost > limit:
             return message("would-lose", tenant=tenant, loss=lost, limit=limit)
     return None
 
