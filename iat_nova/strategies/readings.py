@@ -30,6 +30,11 @@ class Look:
     ipc: float = 0.0
 
     @property
+    def overlaps(self) -> bool:
+        """Whether misses must overlap: at `MISS_CYCLES` each they would take all cycles."""
+        return self.stalled >= MOST_STALLED
+
+    @property
     def streams(self) -> bool:
         """Whether the tenant hardly uses a cache line again."""
         return self.misses_per_s > STREAMS * self.references_per_s
@@ -105,9 +110,9 @@ def _mean(before: Look, new: Look, count: int) -> Look:
 def speedup(was: Look, now: Look) -> float:
     """Return the ratio of a tenant's speeds, `now` to `was`.
 
-    A poller whose misses would take all cycles at `MISS_CYCLES` each has misses that overlap, and
-    does not wait for packets: its instructions show its progress.
+    A poller whose misses overlap does not wait for packets: its instructions show its progress,
+    while the estimate of its stalls stays at its upper limit.
     """
-    if max(was.stalled, now.stalled) >= MOST_STALLED and was.ipc and now.ipc:
+    if (was.overlaps or now.overlaps) and was.ipc and now.ipc:
         return now.ipc / was.ipc
-    return now.speed / was.speed
+    return now.speed / was.speed if was.speed else 1.0

@@ -190,7 +190,7 @@ class PolluteBuffer:
             plan = self._with_promises(self._found(inventory.domain), now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         else:
-            plan = self._anew(dataclasses.replace(state.plan, limits=()), changed, state, now)
+            plan = self._anew(dataclasses.replace(state.plan, limits=()), state, now)
             what = message("measuring-anew", cause=why)
         fresh = dataclasses.replace(_afresh(state), load_since_s=now.at_s, calm_s=calm_s, plan=plan)
         subject = state.trial.subject if state.trial is not None else "layout"
@@ -256,7 +256,7 @@ class PolluteBuffer:
         if cause and (judge.other_load(*both) or judge.other_traffic(*both, state.deviation)):
             return self._another_load(state, now, cause)
         if cause:
-            plan = self._anew(state.plan, frozenset(), state, now)
+            plan = self._anew(state.plan, state, now)
             step = Step(Action.WATCH, "layout", message("measuring-anew", cause=cause))
             fresh = _afresh(dataclasses.replace(seen, plan=plan))
             return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
@@ -270,17 +270,18 @@ class PolluteBuffer:
             why = (*why, message("nothing-to-try", causes=causes))  # once
         return seen, (), why
 
-    def _anew(self, plan: Plan, gone: frozenset[str], state: State, now: Now) -> Plan:
-        """Return the plan to begin with under another load, without the confined tenants `gone`.
+    def _anew(self, plan: Plan, state: State, now: Now) -> Plan:
+        """Return the plan to begin with, without confined tenants whose load has changed.
 
-        Nor are receivers with other traffic in the buffer. All lending ends if misses stall a
-        lender.
+        Nor are receivers with other traffic in the buffer. All lending ends if a lender has another
+        load or has become slower.
         """
-        lenders = plan.lenders & now.looks.keys()
-        if any(now.looks[one].stalled > judge.PAYS for one in lenders):
+        changed = frozenset(judge.other_loads(now.inventory.tenants, state.looks, now.looks))
+        wanted = plan.lenders & changed & now.looks.keys()
+        if wanted or trial.suffering(state, now.looks, plan.lenders):
             plan = self._with_promises(plan, now)
         return self._with_classes(
-            plan.without(gone | _receivers_with_other_traffic(state, now)), now
+            plan.without(changed | _receivers_with_other_traffic(state, now)), now
         )
 
 

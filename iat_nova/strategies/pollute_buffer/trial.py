@@ -4,9 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Set
+from collections.abc import Iterable, Set
 
-from iat_nova.model import DDIO, DeviceModel, DomainInventory, Message, Parameters, message
+from iat_nova.model import (
+    DDIO,
+    DeviceModel,
+    DomainInventory,
+    Message,
+    Parameters,
+    Tenant,
+    message,
+)
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer.judge import Now
@@ -45,20 +53,26 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     looks = readings.mean(state.trial_looks, now.looks, counted)
     protected = plan.lenders | (switched if ports else frozenset())
     keep, why = _verdict(state, now, numbers, looks, counted)
-    if lost := _suffers(state, looks, protected):
+    if lost := suffering(state, looks, protected):
         keep, why = False, lost
-    if not ports and other is None and _doubtful(state, now, numbers, keep, bool(switched)):
+    may_rise = bool(switched) or _at_limit(tenants, state.looks)
+    if not ports and other is None and _doubtful(state, now, numbers, keep, may_rise):
         other = DDIO
     return Shown(looks, counted, other, keep, why)
 
 
+def _at_limit(tenants: Iterable[Tenant], looks: Looks) -> bool:
+    """Return whether a tenant with I/O has so many misses that it takes fewer packets than come."""
+    return any(one.io and one.id in looks and looks[one.id].overlaps for one in tenants)
+
+
 def _doubtful(
-    state: State, now: Now, numbers: Parameters, keep: bool | None, switched: bool
+    state: State, now: Now, numbers: Parameters, keep: bool | None, may_rise: bool
 ) -> bool:
     """Return whether other traffic may be the cause of what a trial shows.
 
-    A loss with less traffic may be of the move, and so may a gain with more traffic if devices
-    write to other ways (`switched`): a receiver at its limit takes as many packets as it can.
+    A loss with less traffic may be of the move. So may a gain with more traffic if it `may_rise`:
+    devices write to other ways, or a receiver at its limit takes as many packets as it can.
     Fewer lines than make DDIO busy vary by themselves, and stall nobody for long.
     """
     before, after = (
@@ -70,7 +84,7 @@ def _doubtful(
         return False
     if keep is False:
         return after > before
-    return not switched or (keep is True and after <= before)
+    return not may_rise or (keep is True and after <= before)
 
 
 def _verdict(
@@ -110,7 +124,7 @@ def _verdict(
     )
 
 
-def _suffers(state: State, looks: Looks, protected: Set[str]) -> Message | None:
+def suffering(state: State, looks: Looks, protected: Set[str]) -> Message | None:
     """Return that a protected tenant loses too much for any gain of others, or None."""
     limit = max(SUFFERS, state.deviation)
     for tenant in sorted(protected):
@@ -122,7 +136,7 @@ def _suffers(state: State, looks: Looks, protected: Set[str]) -> Message | None:
 
 
 def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
-    """Return the tenants whose devices write elsewhere during the trial, or to other ways.
+    """Return the tenants whose devices write may_rise during the trial, or to other ways.
 
     References of such tenants depend on whether inbound lines are in the LLC.
     """

@@ -83,6 +83,13 @@ def long_after(here: FormulaHost) -> judge.Now:
     return judge.Now.seen(here.inventory, here.sample(None, 500.0, random.Random(1), 0.0))
 
 
+def slowed(look: readings.Look) -> readings.Look:
+    """Return a reading of the same load at half the speed."""
+    return dataclasses.replace(
+        look, stalled=0.5, speed=look.speed / 2, references_per_s=look.references_per_s / 2
+    )
+
+
 def reasons(decision: Decision) -> set[str]:
     """Return the codes of a decision's steps."""
     return {step.reason.code for step in decision.steps}
@@ -199,6 +206,8 @@ class TrialTest(unittest.TestCase):
         )
         apart = dataclasses.replace(run.state, trial_looks={}, trial_counted=0)
         state = dataclasses.replace(apart, trial=move)
+        full = dataclasses.replace(state.looks["t0"], stalled=readings.MOST_STALLED)
+        limit = dataclasses.replace(apart, looks={**state.looks, "t0": full})
         now = long_after(FormulaHost(inventory, loads, busy))
         for begun, speed, lines, keep, other in (
             (state, 0.5, 3.0, False, "ddio"),
@@ -209,10 +218,16 @@ class TrialTest(unittest.TestCase):
             (apart, 0.5, 3.0, False, "ddio"),
             (apart, 0.5, 0.5, False, None),
             (apart, 2.0, 3.0, True, "ddio"),  # other ways of tenants bring no traffic
+            (limit, 2.0, 3.0, True, None),  # but a receiver at its limit then takes more
+            (limit, 0.5, 3.0, False, "ddio"),
         ):
             looks = {
-                **state.looks,
-                "t0": dataclasses.replace(state.looks["t0"], speed=speed * state.looks["t0"].speed),
+                **begun.looks,
+                "t0": dataclasses.replace(
+                    begun.looks["t0"],
+                    speed=speed * state.looks["t0"].speed,
+                    ipc=speed * state.looks["t0"].ipc,
+                ),
                 "ddio": dataclasses.replace(
                     state.looks["ddio"],
                     references_per_s=lines * state.looks["ddio"].references_per_s,
@@ -415,6 +430,20 @@ class TrialTest(unittest.TestCase):
             gain, _ = judge.gain(tenants, *looks)
             self.assertEqual(counts, gain > judge.OBVIOUS)
             self.assertGreater(judge.gain(here.tenants, *looks)[0], judge.OBVIOUS)
+
+    def test_instructions_show_the_gain_of_a_receiver_at_its_limit(self) -> None:
+        """At 100 cycles each its misses take all cycles, before and after."""
+        here = host((PC, FITS), (PC, FITS))
+        tenants = (dataclasses.replace(here.tenants[0], io=True), here.tenants[1])
+        same = readings.Look(1.0, 0.1, 1e6, 1e7, 1.0)
+        full = readings.Look(1.0 - readings.MOST_STALLED, readings.MOST_STALLED, 7e7, 1e8, 0.3)
+        for after, gains in (
+            (dataclasses.replace(full, ipc=0.4), True),
+            (dataclasses.replace(full, ipc=0.3), False),
+            (readings.Look(0.2, 0.8, 3e7, 1.5e8, 0.2), False),  # stalled less, but slower
+        ):
+            found, _ = judge.gain(tenants, {"t0": full, "t1": same}, {"t0": after, "t1": same})
+            self.assertEqual(gains, found > judge.OBVIOUS)
 
     def test_a_promise_must_repay_a_trial_in_as_long_as_the_load_has_lasted(self) -> None:
         """Much is tried after two samples, little once the load has lasted."""
@@ -912,9 +941,10 @@ class BandwidthTest(unittest.TestCase):
             here_now = dataclasses.replace(
                 now, inventory=dataclasses.replace(inventory, domain=domain)
             )
-            looks = {one: dataclasses.replace(look, stalled=0.5) for one, look in now.looks.items()}
+            looks = {one: slowed(look) for one, look in now.looks.items()}
             seen = dataclasses.replace(here_now, looks=looks)
-            called = PolluteBuffer(Parameters())._anew(lent, frozenset(), run, seen)
+            before = dataclasses.replace(run, looks=now.looks)
+            called = PolluteBuffer(Parameters())._anew(lent, before, seen)
             self.assertTrue(masks.has_classes(seen.inventory, called))
             self.assertEqual(confined, called.confined)
 
@@ -1205,6 +1235,17 @@ class PromiseTest(unittest.TestCase):
         missing = MissCurve(0.3, ())  # of as many references as before
         run.on(promising(host((PC, missing), (PC, FITS), (PC, FITS)), 4, 0, 0), 3)
         self.assertEqual({"t0"}, run.state.plan.owners)
+
+    def test_lending_goes_on_while_another_tenants_load_changes(self) -> None:
+        """Its owner misses, but with any ways, and loses nothing by that."""
+        always = MissCurve(0.1, ())
+        run = Run()
+        run.on(promising(host((PC, always), (PC, FITS), (PC, FITS)), 4, 0, 0), 25)
+        assert run.state is not None
+        self.assertEqual({"t0"}, run.state.plan.lenders)
+        run.on(promising(host((PC, always), (PC, STREAM), (PC, FITS)), 4, 0, 0), 3)
+        self.assertTrue(run.steps("measuring-anew"))
+        self.assertEqual({"t0"}, run.state.plan.lenders)
 
     def kept(self, here: FormulaHost) -> list[Decision]:
         """Run, and see every promise kept in each decision, and what it is worth at the end."""
