@@ -6,10 +6,13 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
+import re
 from collections import Counter
 
 from iat_nova.model.facts import CacheDomain, DeviceModel
 from iat_nova.model.message import Message
+
+_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
 
 class Priority(enum.StrEnum):
@@ -127,6 +130,12 @@ class Tenant:
             return self.cpus
         own = tuple(cpu for cpu in self.cpus if cpu not in self.emulator_cpus)
         return own or self.cpus
+
+    @property
+    def has_device(self) -> bool:
+        """Whether a device of its own writes for the tenant: a card, a VF, a disk."""
+        passed_through = any(map(_PCI_ADDRESS.fullmatch, self.devices))
+        return passed_through or self.model is DeviceModel.SLICING
 
     @property
     def uuid(self) -> str | None:

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Set
 
 from iat_nova.model import (
     DDIO,
-    DeviceModel,
     DomainInventory,
     Message,
     Parameters,
@@ -143,8 +142,7 @@ def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
     assert state.trial is not None
     tenants, before, after = inventory.tenants, state.plan, state.trial.plan
     if before.ddio != after.ddio:
-        own = DeviceModel.SLICING
-        return frozenset(one.id for one in tenants if one.io or one.model is own)
+        return frozenset(one.id for one in tenants if one.io or one.has_device)
     moved = before.aside ^ after.aside
     if moved:
         return frozenset(one.id for one in tenants if not moved.isdisjoint(one.ports))

@@ -1069,7 +1069,7 @@ def with_disk(
     """Return a host of a critical tenant and two that stream, the first of them with a disk."""
     here = host((PC, STREAM), (BE, owner), (BE, STREAM), dca_ports=ports)
     first, disk, other = here.inventory.tenants
-    owner_of = dataclasses.replace(disk, devices=(DISK,), model=DeviceModel.SLICING)
+    owner_of = dataclasses.replace(disk, devices=(DISK,))  # no network card: of no model
     tenants = (first, owner_of, other)
     loads = {tenant.id: load for tenant, load in zip(tenants, here.loads, strict=True)}
     return FormulaHost(dataclasses.replace(here.inventory, tenants=tenants), loads, CALM)

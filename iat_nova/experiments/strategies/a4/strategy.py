@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Iterator
 
 from iat_nova.experiments.strategies.a4 import detection, thresholds, zones
@@ -35,8 +34,6 @@ from iat_nova.model import (
     Tenant,
     message,
 )
-
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
 Outcome = tuple[A4Memory, int | None, tuple[Message, ...], tuple[Step, ...]]
 """Memory, the rule that applied, why, and steps."""
@@ -106,7 +103,7 @@ def _label(tenant: Tenant) -> Label:
     sysfs. All other devices named by a PCI address belong to the slicing model.
     """
     kind = DeviceKind.NETWORK if tenant.io else DeviceKind.CORES
-    if tenant.model is DeviceModel.NONE and any(map(_PCI_ADDRESS.fullmatch, tenant.devices)):
+    if tenant.model is DeviceModel.NONE and tenant.has_device:
         kind = DeviceKind.STORAGE
     return Label(tenant.id, tenant.priority is not Priority.BE, kind)
 
