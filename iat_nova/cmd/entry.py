@@ -60,9 +60,11 @@ def unloadable(error: ImportError) -> str:
     A module that is installed and cannot be loaded, for want of a shared library for example, has
     no such command: then the reason is returned.
     """
-    module = (error.name or "").partition(".")[0]
+    if error.name is None:  # the text is a whole message
+        return str(error)
+    module = error.name.partition(".")[0]
     if not isinstance(error, ModuleNotFoundError):
-        return f"the Python module {module or '?'} cannot be loaded: {error}"
+        return f"the Python module {module} cannot be loaded: {error}"
     debian, pypi = PACKAGES.get(module, (None, None))
     if extras.of_distribution():
         command = f"apt-get install {debian}" if debian and shutil.which("apt-get") else None

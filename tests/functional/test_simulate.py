@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulate commands as a person types them."""
 
+import builtins
+import contextlib
 import csv
 import dataclasses
 import functools
@@ -175,8 +177,27 @@ class TestFigures(CliCase):
             unmeasured = dataclasses.replace(spread, measure=None)
             with mock.patch.object(catalogue, "figures", return_value={"iat-13": unmeasured}):
                 status, _, err = self.run_it(*asked, "--judge")
+                _, table, _ = self.run_it(*asked, "--judge", "-f", "csv")
         self.assertEqual(0, status, err)
+        second = list(csv.DictReader(table.splitlines()))[1]
+        self.assertEqual("5.0", second["measured"])
         self.assertIn("2 of 3 judged claims met within 25 %, 2 strictly; see", err)
+
+
+@contextlib.contextmanager
+def refusing(module, error):
+    """Let the import of a module fail with this error."""
+    before = builtins.__import__
+
+    def load(name, *arguments, **named):
+        package, _, last = module.rpartition(".")
+        wanted = arguments[2] if len(arguments) > 2 else named.get("fromlist")
+        if name == module or (name == package and last in (wanted or ())):
+            raise error
+        return before(name, *arguments, **named)
+
+    with mock.patch.object(builtins, "__import__", load):
+        yield
 
 
 @mock.patch.object(parallel, "executor", in_process.executor)
@@ -269,6 +290,33 @@ class TestSimulateCompare(CliCase):
         status, _, err = self.run_it("simulate", "compare", "leaky-dma", "--without", "magic")
         self.assertEqual((2, True), (status, "ddio-ways, port-dca" in err), err)
 
+    def test_two_scenarios_of_one_name(self):
+        """Their results would be in the same files, as those of all would be in the overview."""
+        paths = [self.folder / name / "x.yaml" for name in ("a", "b")]
+        for path in paths:
+            path.parent.mkdir()
+            path.write_text(COMPARED)
+        overview = self.folder / "overview.yaml"
+        overview.write_text(COMPARED)
+        for name in ("compare", "bound"):
+            status, _, err = self.run_it("simulate", name, *map(str, paths))
+            expected = f"{paths[1]}: the results would overwrite those of {paths[0]}"
+            self.assertEqual((2, True), (status, expected in err), err)
+            status, _, err = self.run_it("simulate", name, str(overview))
+            self.assertEqual((2, True), (status, "those of all scenarios" in err), err)
+
+    def test_the_emulated_server_is_not_installed(self):
+        """Each command says once what is missing, and what installs it."""
+        said = "the emulated server needs numba and numpy (why): install them"
+        commands = {
+            "run": "run", "compare": "parallel", "bound": "bound", "figures": "figures.catalogue",
+        }  # fmt: skip
+        for name, module in commands.items():
+            path = f"iat_nova.experiments.sim.{module}"
+            with self.subTest(name), refusing(path, ImportError(said)):
+                status, _, err = self.run_it("simulate", name, "iat-4")
+                self.assertEqual((1, f"iat-nova: {said}\n"), (status, err))
+
     def test_options_without_effect(self):
         """What would be ignored is refused: options of drawn hosts, and those beside --worth."""
         wrong = {
@@ -343,6 +391,10 @@ class TestSimulateBound(CliCase):
         status, out, err = self.run_it(*asked, "-f", "json")
         self.assertEqual(0, status, err)
         rows = {row["layout"]: row for row in json.loads(out)}
+        _, table, _ = self.run_it(*asked, "-f", "csv")
+        for row in csv.DictReader(table.splitlines()):
+            exact = rows[row["layout"]]["of_bound"]
+            self.assertEqual(exact, float(row["of_bound"]) if row["of_bound"] else None)
         self.assertEqual(["unmanaged", "best fixed", "best a phase"], list(rows))
         self.assertEqual(1.0, rows["best a phase"]["of_bound"])
         self.assertNotIn('"lack": -', out)

@@ -37,7 +37,7 @@ try:
     from numba.core.compiler_lock import global_compiler_lock
 except ImportError as error:  # the core is installed without the extra
     raise ImportError(
-        f"the emulated server needs numba and numpy, which are not installed: {install('sim')}"
+        f"the emulated server needs numba and numpy ({error}): {install('sim')}"
     ) from error
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -89,6 +89,11 @@ class Words(unittest.TestCase):
             entry.unloadable(error),
         )
 
+    def test_a_whole_message_stays_as_it_is(self):
+        """An error without a module's name says itself what is missing."""
+        said = "the emulated server needs numba"
+        self.assertEqual(said, entry.unloadable(ImportError(said)))
+
     def test_python_of_the_distribution(self):
         """There apt-get installs, where the distribution has it; pip refuses to."""
         error = ModuleNotFoundError("No module named 'libvirt'", name="libvirt")

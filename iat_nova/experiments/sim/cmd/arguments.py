@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural, whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure
+from iat_nova.common.extras import install
 from iat_nova.experiments.commands import share
+from iat_nova.report import escape
 
 if TYPE_CHECKING:
     from iat_nova.experiments.sim.scenario import Scenario
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 DRAWN_SEED = 1
 ANY = "any"
+OVERVIEW = "overview"  # name of the files with all scenarios
 
 
 def take_time(parser: argparse.ArgumentParser) -> None:
@@ -62,7 +65,8 @@ def take_random(parser: argparse.ArgumentParser) -> None:
 def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenario]:
     """Yield the named scenarios and the drawn hosts; write a file for each drawn host.
 
-    Raises `ScenarioError`, and `Failure` for options of drawn hosts without --random.
+    Raises `ScenarioError`, and `Failure` for two scenarios of one name, and for options of drawn
+    hosts without --random.
     """
     if not parsed_args.random and (parsed_args.seed, parsed_args.hosts) != (None, None):
         text = (
@@ -72,8 +76,14 @@ def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenar
     from iat_nova.experiments.sim import draw  # noqa: PLC0415 - needs an extra
     from iat_nova.experiments.sim.reader import load_scenario  # noqa: PLC0415
 
+    known = {OVERVIEW: "all scenarios"}
     for name in names:
-        yield compressed(load_scenario(name), parsed_args.compression)
+        scenario = load_scenario(name)
+        if scenario.name in known:
+            text = f"{name}: the results would overwrite those of {known[scenario.name]}; rename it"
+            raise Failure(escape.lines(text), EXIT_USAGE)
+        known[scenario.name] = name
+        yield compressed(scenario, parsed_args.compression)
     hosts: pathlib.Path = parsed_args.out / "hosts"
     kind = draw.Kind(parsed_args.hosts or ANY)
     seed = DRAWN_SEED if parsed_args.seed is None else parsed_args.seed
@@ -81,6 +91,13 @@ def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenar
         hosts.mkdir(parents=True, exist_ok=True)
         (hosts / f"{scenario.name}.yaml").write_text(text, encoding="utf-8")
         yield compressed(scenario, parsed_args.compression)
+
+
+def unloadable(error: ImportError) -> Failure:
+    """Return the error of a command that cannot load the emulated server."""
+    if error.name is None:  # the text is a whole message
+        return Failure(str(error))
+    return Failure(f"the emulated server needs {error.name}: {install('sim')}")
 
 
 def announce_compiling(note: Callable[[str], None]) -> None:

@@ -7,8 +7,8 @@ import argparse
 import dataclasses
 from collections.abc import Iterator
 
-from iat_nova.cmd.base import Failure, Lister
-from iat_nova.common.extras import install
+from iat_nova.cmd.base import Lister
+from iat_nova.experiments.sim.cmd.arguments import unloadable
 
 
 class BenchLlc(Lister):
@@ -41,7 +41,7 @@ examples:
         try:
             from iat_nova.experiments.sim import bench  # noqa: PLC0415 - compiles, takes seconds
         except ImportError as error:
-            raise Failure(f"bench llc needs numba and numpy: {install('sim')}") from error
+            raise unloadable(error) from error
         columns = tuple(field.name for field in dataclasses.fields(bench.PassRow))
         found = bench.testbed_rows() if parsed_args.testbed else bench.rows(note=self.note)
         return columns, (

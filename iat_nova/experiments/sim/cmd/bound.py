@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
-from iat_nova.common.extras import install
 from iat_nova.experiments.commands import Progress, make, share
-from iat_nova.experiments.sim.cmd.arguments import chosen, take_random, take_time, take_workers
+from iat_nova.experiments.sim.cmd.arguments import (
+    chosen,
+    take_random,
+    take_time,
+    take_workers,
+    unloadable,
+)
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape
 
@@ -110,6 +115,8 @@ examples:
         found = self._found(parsed_args)
         if parsed_args.formatter in MACHINE_FORMATS:
             return COLUMNS, (row for one in found for row in _records(one))
+        if parsed_args.formatter == "csv":
+            return COLUMNS, (row for one in found for row in _rows(one, exact=True))
         return LABELS, (row for one in found for row in _rows(one))
 
     def _found(self, parsed_args: argparse.Namespace) -> list[Bound]:
@@ -118,9 +125,7 @@ examples:
             from iat_nova.experiments.sim.bound_run import BoundError  # noqa: PLC0415
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
         except ImportError as error:
-            raise Failure(
-                f"the emulated server needs {error.name or error}: {install('sim')}"
-            ) from error
+            raise unloadable(error) from error
         if not parsed_args.scenarios and not parsed_args.random:
             raise Failure("no scenario: name one or several, or give --random N", EXIT_USAGE)
         make(parsed_args.out)  # if not, that is known at once
@@ -174,12 +179,18 @@ def _records(bound: Bound) -> Iterator[tuple[object, ...]]:
         )  # fmt: skip
 
 
-def _rows(bound: Bound) -> Iterator[tuple[object, ...]]:
-    """Yield rows for the table: medians over the seeds, one line per phase."""
+def _rows(bound: Bound, exact: bool = False) -> Iterator[tuple[object, ...]]:
+    """Yield rows for the table: medians over the seeds, one line per phase.
+
+    `exact`: numbers are not rounded.
+    """
     for name, best in _kinds(bound):
         be = "-" if best.be is None else f"{best.be:.3f}"
         ways = "\n".join(_worded(one, len(best.layouts)) for one in best.layouts)
         of_bound = _of_bound(best, bound)
+        if exact:
+            yield bound.scenario, name, best.pc, best.be, of_bound, abs(best.lack), ways
+            continue
         share = "-" if of_bound is None else f"{of_bound:.3f}"
         lack = f"{-best.lack:.1%}" if best.lack else "-"
         yield bound.scenario, name, f"{best.pc:.3f}", be, share, lack, ways

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
-from iat_nova.common.extras import install
 from iat_nova.experiments.commands import Progress, make, take_without
 from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.cmd import worth
 from iat_nova.experiments.sim.cmd.arguments import (
+    OVERVIEW,
     announce_compiling,
     chosen,
     take_random,
     take_time,
     take_workers,
+    unloadable,
 )
 from iat_nova.experiments.sim.cmd.bound import FOLDER
 from iat_nova.experiments.strategies import ablation
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
 SEEDS = 10
 UNMANAGED = BUILT_IN[0]
 ALL = "all scenarios"
-OVERVIEW = "overview"  # name of the files with all scenarios
 MEASURES = (
     ("pc_performance", "PC performance", ".3f"),
     ("be_throughput", "BE throughput", ".3f"),
@@ -194,9 +194,7 @@ examples:
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
             from iat_nova.experiments.sim.shipped import shipped  # noqa: PLC0415
         except ImportError as error:
-            raise Failure(
-                f"the emulated server needs {error.name or error}: {install('sim')}"
-            ) from error
+            raise unloadable(error) from error
         names = list(
             dict.fromkeys([*parsed_args.scenarios, *(shipped() if parsed_args.all else ())])
         )

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister
-from iat_nova.common.extras import install
 from iat_nova.experiments.commands import Progress, make
-from iat_nova.experiments.sim.cmd.arguments import take_workers
+from iat_nova.experiments.sim.cmd.arguments import take_workers, unloadable
 from iat_nova.experiments.sim.figures import heads
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ examples:
             listed = (one for one in heads.heads() if one.name in names)
             return ("figure", "title", "source"), map(dataclasses.astuple, listed)
         figures = {name: catalogued()[name] for name in names}
-        machine = parsed_args.formatter in MACHINE_FORMATS
+        machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
         if not parsed_args.judge:
             make(parsed_args.out)  # if not, that is known at once
         if parsed_args.sensitivity:
@@ -146,9 +145,7 @@ def catalogued() -> Mapping[str, Figure]:
 
         return catalogue.figures()
     except ImportError as error:
-        raise Failure(
-            f"the emulated server needs {error.name or error}: {install('sim')}"
-        ) from error
+        raise unloadable(error) from error
 
 
 def _known(names: list[str]) -> list[str]:

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 from iat_nova.cmd.arguments import whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page, told
 from iat_nova.common import amounts as figures
-from iat_nova.common.extras import install
 from iat_nova.experiments.commands import make
 from iat_nova.experiments.failure import StrategyFailed
-from iat_nova.experiments.sim.cmd.arguments import announce_compiling
+from iat_nova.experiments.sim.cmd.arguments import announce_compiling, unloadable
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
 from iat_nova.strategies.registry import StrategyError
@@ -107,8 +106,8 @@ examples:
         try:
             from iat_nova.experiments.sim.run import run  # noqa: PLC0415 - compiles, takes seconds
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
-        except ModuleNotFoundError as error:
-            raise Failure(f"the emulated server needs {error.name}: {install('sim')}") from error
+        except ImportError as error:
+            raise unloadable(error) from error
         path = None
         if parsed_args.keep is not None:
             path = parsed_args.keep / "history.sqlite"
