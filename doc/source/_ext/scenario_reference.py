@@ -10,7 +10,7 @@ from typing import Any
 from policy_reference import plain
 
 from iat_nova.experiments.sim import load_reader
-from iat_nova.experiments.sim.checked import RATES, SCHEMA
+from iat_nova.experiments.sim.checked import PCI, RATES, SCHEMA
 from iat_nova.experiments.sim.machine import MACHINES, AdcaChoice, WriteTarget
 from iat_nova.experiments.sim.workloads.profiles import PROFILES
 from iat_nova.model import AttachmentKind
@@ -119,4 +119,6 @@ def _allowed(schema: Schema) -> str | None:
         text = RATES[schema["rate"]][1]
     elif "cpus" in schema:
         text = "a list of the machine's CPUs, each once"
+    elif "pci" in schema:
+        text = PCI
     return text

@@ -89,7 +89,7 @@ class Tournament(Directive):
         scenarios = list(dict.fromkeys(scenario for scenario, _ in by))
         strategies = list(dict.fromkeys(name for _, name in by))
         seeds = next(iter(by.values()))["seeds"]
-        lines = [f"{len(scenarios)} scenarios, {seeds} seeds each, medians.", ""]
+        lines = [f"Medians of {len(scenarios)} scenarios; seeds of each: {seeds}.", ""]
         rows = [(f"``{one}``", *(_cell(by[one, n]) for n in strategies)) for one in scenarios]
         rows += _means(by, scenarios, strategies)
         wins = (sum(_cell(by[one, name])[0] == "*" for one in scenarios) for name in strategies)

@@ -110,10 +110,12 @@ def rows(
         for width in cores:
             hardware = _Memory(count * width) if owned is None else _Real(owned)
             if count * width > len(hardware.domain.cpus):
-                progress(f"{count} tenants, {width} cores each: more than the cache domain has")
+                progress(
+                    f"tenants: {count}, cores of each: {width}: more than the cache domain has"
+                )
                 continue
             for phase in phases:
-                progress(f"{count} tenants, {width} cores each, {phase}")
+                progress(f"tenants: {count}, cores of each: {width}, {phase}")
                 with tempfile.TemporaryDirectory(prefix="iat-nova-bench-") as folder:
                     case = _Case(strategy, count, width, phase, folder, hardware)
                     yield case.measure(iterations)

@@ -35,6 +35,9 @@ RATES = {
     "bytes": (_BYTES, "a bandwidth such as 3.2GB/s or 500MB/s"),
 }
 
+_PCI = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+PCI = "a PCI address such as 0000:3b:00.0"
+
 Choices = Mapping[str, Sequence[object]]
 """The allowed names, by the schema's word for each kind of name."""
 
@@ -148,6 +151,13 @@ def _check_cpus(
         yield jsonschema.ValidationError(f"invalid value {shown}: {allowed}")
 
 
+def _check_pci(
+    _validator: object, _on: object, value: object, _schema: Schema
+) -> Iterator[jsonschema.ValidationError]:
+    if not isinstance(value, str) or not _PCI.fullmatch(value):
+        yield _wrong(value, PCI)
+
+
 def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:
     return jsonschema.ValidationError(
         f"invalid value {sentences.text(found(value))}: expected {allowed}"
@@ -159,6 +169,7 @@ def _validator(choices: Choices, cpu_count: int, schema: Schema) -> Any:
     keywords = {
         "rate": _check_rate,
         "power": _check_power,
+        "pci": _check_pci,
         "choice": functools.partial(_check_choice, choices),
         "cpus": functools.partial(_check_cpus, cpu_count),
     }

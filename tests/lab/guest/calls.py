@@ -102,7 +102,7 @@ class Calls(AgentCase, unittest.TestCase):
             [(1, "stable"), (1, "unstable"), (3, "stable"), (3, "unstable")],
             [(row["tenants"], row["phase"]) for row in rows],
         )
-        self.assertIn("64 tenants, 1 cores each: more than the cache domain has", shown.stderr)
+        self.assertIn("tenants: 64, cores of each: 1: more than the cache domain has", shown.stderr)
         for row in rows:
             self.assertGreater(row["floor_us"], 0, row)
         writes_us = {row["phase"]: row["write_us"] for row in rows if row["tenants"] == 3}

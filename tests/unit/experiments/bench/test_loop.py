@@ -48,7 +48,7 @@ class Loop(unittest.TestCase):
             bench.rows((2, 4), (1, 2), ("unstable",), 3, notes.append, owned=owned, strategy="iat")
         )
         self.assertEqual([(2, 1), (2, 2), (4, 1)], [(r.tenants, r.cores_per_tenant) for r in rows])
-        self.assertIn("4 tenants, 2 cores each: more than the cache domain has", notes)
+        self.assertIn("tenants: 4, cores of each: 2: more than the cache domain has", notes)
         self.assertTrue(all(row.write_us > 0 and row.floor_us > 0 for row in rows), rows)
         self.assertTrue(owned.machine.allocator.writes)
         self.assertEqual({}, owned.machine.allocator.effective(3))

@@ -42,6 +42,11 @@ class TestProblems(unittest.TestCase):
     CASES = (
         ("length: 10s", "length: soon", "line 1: length: invalid value .*: expected a duration"),
         (
+            '"0000:3b:00.0"',
+            "3b:00.0",
+            'line 3: nics.nic0.address: invalid value "3b:00.0": expected a PCI address such as 0',
+        ),
+        (
             "speed: 40Gb/s",
             "speed: 40",
             "line 3: nics.nic0.speed: invalid value .*: expected a rate such as 8Gb/s",
