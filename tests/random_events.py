@@ -194,7 +194,28 @@ WORDS = (
     "iat", "$state_dir/x", "state_dir =", "reconcile_s =", "nan", "mode =", "[iat]", "[compute]",
     "total", "providers", "inventories", "additional", "CUSTOM_LLC_WAY", "extra_specs", "until_s",
     "since_s", "reason", "true", "null", "<domain", "<vcpu>", "</vcpu>", "<cputune>", "&x;",
-    "<!DOCTYPE a [",
+    "<!DOCTYPE a [", "&#1;", "\u2028", "%", "/",
+)  # fmt: skip
+
+
+LEAVES = (
+    "1", "0", "-1", "1.5", "1e999", "null", "true", '"x"', '"\\ud800"', '"\\u0000"', "9" * 30,
+    "NaN", "0x_", "*a", "!!binary x", "!!set {a}", ".inf", "1:30", "2001-01-01", "~", "10%", "4MiB",
+    "1s", '"PC"', "[]", "{}", '"*"', "1e400MiB", '"{% for %}"', '"{{ 1 }}"',
+)  # fmt: skip
+POLICY = (
+    "parameters", "classes", "default", "stack", "host", "pool", "domains", "reserved_ways", "ways",
+    "min", "max", "initial", "name", "match", "flavor", "priority", "weight", "interval", "not",
+    "extra_specs", "iat:llc_ways", "ddio_ways_max", "0", "1",
+)  # fmt: skip
+PROVIDER = (
+    "providers", "traits", "additional", "inventories", "CUSTOM_LLC_WAYS", "total", "reserved",
+    "max_unit", "identification", "uuid",
+)  # fmt: skip
+REQUEST = ("since_s", "until_s", "ways", "reason", "by", "name")
+SPECS = (
+    "iat:llc_ways", "iat:priority", "iat:io", "hw:cpu_policy", "hw:cpu_dedicated_mask", "x" * 300,
+    "hw:emulator_threads_policy", "hw:cpu_realtime_mask", "hw:mem_page_size", "extra_specs",
 )  # fmt: skip
 
 
@@ -218,7 +239,7 @@ class Software:
 
     def write_config(self):
         lines = [f"{name} = {value}\n" for name, value in self.options.items()]
-        self.config.write_text(CONFIG.format(self.folder) + "".join(lines))
+        self.config.write_text((CONFIG + "".join(lines)).format(self.folder))
 
     def patched_software(self):
         for user in ("agent.policy_keeper", "inventory.libvirt"):
@@ -231,6 +252,18 @@ class Software:
     def nonsense(self, most=12):
         return "".join(self.chance.choices(WORDS, k=self.chance.randint(0, most)))
 
+    def shaped(self, keys, depth=3):
+        """Return YAML, mostly JSON, with these keys in any places and odd values."""
+        kind = self.chance.random() if depth else 0.0
+        if kind < 0.25:
+            return self.chance.choice(LEAVES)
+        some = self.chance.sample(keys, self.chance.randint(0, min(4, len(keys))))
+        inside = [self.shaped(keys, depth - 1) for _ in some]
+        if kind < 0.35:
+            return f"[{', '.join(inside)}]"
+        pairs = (f'"{key}": {value}' for key, value in zip(some, inside, strict=True))
+        return f"{{{', '.join(pairs)}}}"
+
     # libvirt and Nova ----------------------------------------------------------------------
 
     def guests(self):
@@ -241,7 +274,7 @@ class Software:
             run = self.chance.choice((number + 1, 100 + self.runs))
             guests.append((shapes.uuid_of(str(number)), run, self.guest(number, run)))
         self.link.guests = tuple(guests)
-        self.source.changed.set()
+        self.hint()
 
     odd = 0.0  # part of the guests
 
@@ -252,8 +285,7 @@ class Software:
         name, odd = f"g{number}", self.chance.random() < self.odd
         if odd:
             pins[self.chance.choice((1, -1, 9**9))] = saxutils.escape(self.nonsense(3))
-            key = self.chance.choice(("iat:llc_ways", "iat:priority", "hw:cpu_policy", "x" * 300))
-            specs[key] = self.nonsense(3)
+            specs[self.chance.choice(SPECS)] = self.nonsense(3)
             name = self.nonsense(3)
         meta = shapes.metadata(name, extra_specs=specs)
         xml = shapes.domain(name, run=run, meta=meta, tune=shapes.cputune(pins))
@@ -270,12 +302,12 @@ class Software:
         """The connection breaks, also amid a reading, or is there again."""
         self.link.problem = self.chance.choice((None, None, verbatim("closed")))
         self.link.answers = self.chance.choice((None, None, 0, 1, 2, 5))
-        self.source.changed.set()
+        self.hint()
 
     def spool(self):
         path = self.folder / "spool" / f"{shapes.uuid_of('1')}.json"
-        path.write_text(self.nonsense(), "utf-8", "surrogateescape")
-        self.source.changed.set()
+        path.write_text(self.chance.choice((self.nonsense(), self.shaped(SPECS))))
+        self.hint()
 
     # Open vSwitch --------------------------------------------------------------------------
 
@@ -294,7 +326,7 @@ class Software:
         config = {"dpdk-init": "true", "pmd-cpu-mask": number(("0x8", self.nonsense(1)))}
         root = types.SimpleNamespace(other_config=config)
         self.tables = {"Open_vSwitch": number(([root], [])), "Bridge": [bridge][: number((0, 1))]}
-        self.source.changed.set()
+        self.hint()
 
     def answer(self, *_):
         if self.ovs == "down":
@@ -306,9 +338,9 @@ class Software:
 
     def policy(self):
         """The policy's file is replaced by anything, and often read again."""
-        path = self.folder / "policy.yaml"
+        path = self.folder / self.chance.choice(("policy.yaml", "policy.yaml", "shadow.yaml"))
         _clear(path)
-        kind = self.chance.choice(("good", "good", "nonsense", "words", "huge", "link", "folder"))
+        kind = self.chance.choice(("good", "good", "odd", "odd", "odd", "huge", "link", "folder"))
         text = {"good": self.chance.choice(POLICIES), "huge": "#" * (5 << 20), "link": ""}
         if kind == "folder":
             path.mkdir()
@@ -317,13 +349,14 @@ class Software:
         else:
             key = self.chance.choice(("classes", "parameters: {ddio_ways_max", "reserved_ways"))
             words = f"{key}: {self.chance.choice(WORDS)}" + "}" * ("{" in key)
-            text = text.get(kind, words if kind == "words" else self.nonsense())
-            path.write_text(text, "utf-8", "surrogatepass")
+            shaped = self.chance.choice((words, self.shaped(POLICY), self.nonsense()))
+            path.write_text(text.get(kind, shaped))
         if self.chance.random() < 0.7:
             self.reload()
 
     def reload(self):
-        self.endings.obey(signal.SIGHUP)
+        if self.source is not None:
+            self.endings.obey(signal.SIGHUP)
 
     def configuration(self):
         """The configuration is replaced, and is not read before a restart."""
@@ -331,7 +364,7 @@ class Software:
         if self.chance.random() < 0.7:
             with self.config.open("a", errors="surrogateescape") as file:
                 file.write(self.chance.choice((self.nonsense(), "state_dir = $state_dir/x\n")))
-        self.source.changed.set()
+        self.hint()
 
     def provider(self):
         folder = self.folder / "provider"
@@ -339,12 +372,14 @@ class Software:
         kind = self.chance.choice(("folder", "file", "link", "absent", "folder"))
         if kind == "folder":
             folder.mkdir()
-            (folder / "a.yaml").write_text(self.nonsense(), "utf-8", "surrogatepass")
+            (folder / "a.yaml").write_text(
+                self.chance.choice((self.nonsense(), self.shaped(PROVIDER)))
+            )
         elif kind == "file":
             folder.write_text("")
         elif kind == "link":
             folder.symlink_to(self.chance.choice((folder, "x" * 300, "/proc/1/fd")))
-        self.source.changed.set()
+        self.hint()
 
     def pause(self):
         path = self.known_settings.state_dir / "pause.json"
@@ -360,8 +395,7 @@ class Software:
             path.parent.mkdir(exist_ok=True)
             _clear(path)
             if self.chance.random() < 0.7:
-                text = self.chance.choice((good, good, self.nonsense()))
-                path.write_text(text, "utf-8", "surrogatepass")
+                path.write_text(self.chance.choice((good, self.shaped(REQUEST), self.nonsense())))
 
     # The state directory and the clock -----------------------------------------------------
 
@@ -386,8 +420,11 @@ class Software:
     def state_dir(self):
         """The state directory is removed, belongs to another user, or cannot be written."""
         folder = self.known_settings.state_dir
-        self.lost, self.clean = True, False
-        kind = self.chance.choice(("good", "good", "removed", "file", "read-only", "theirs"))
+        kinds = ("good", "good", "read-only", "theirs", "removed", "file")
+        if self.source is None:  # else nobody would know what a killed agent had changed
+            kinds = kinds[:4]
+        kind = self.chance.choice(kinds)
+        self.lost, self.clean = self.lost or kind in ("removed", "file"), False
         self.state_is_good = kind in ("good", "removed")
         if not folder.is_dir():
             _clear(folder)
@@ -415,7 +452,7 @@ class Software:
     def wall(self):
         """The wall clock is set, far back or forth."""
         self.clock.step_s += self.chance.choice((-9e4, -3.0, 3.0, 9e4, -1.79e9, 2e9, 9e10))
-        self.source.changed.set()
+        self.hint()
 
 
 def _clear(path):

@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import functools
 import json
 import logging
 import os
@@ -32,6 +33,7 @@ from iat_nova import policy
 from iat_nova.agent import restoring, sources
 from iat_nova.agent.endings import Endings
 from iat_nova.cmd import agent as program
+from iat_nova.common import config_files
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement.snapshot import RestoreError
@@ -72,6 +74,7 @@ class Notes(logging.Handler):
         said = f"    {record.levelname}: {record.getMessage():.500}"
         if said not in self.world.told[-3:]:
             self.world.told.append(said)
+        said.encode()  # else no log takes it
         if record.exc_info:
             self.world.blame("traceback: " + logging.Formatter().formatException(record.exc_info))
 
@@ -185,7 +188,13 @@ class World(random_machines.Hardware, random_events.Software, MachineCase):
     # ------------------------------------------------------------------------------ one agent
 
     def live(self, events, seed):
-        """Run one agent in a process of its own, with one event before each iteration."""
+        """Run one agent in a process of its own, with one event before each iteration.
+
+        The first events may come before its start.
+        """
+        while events and events[0][0] in random_machines.BETWEEN:
+            self.happen(*events[0])
+            events = events[1:]
         self.clean, self.left = self.mounted() and self.state_is_good, False
         child = os.fork()
         if child == 0:
@@ -231,7 +240,8 @@ class World(random_machines.Hardware, random_events.Software, MachineCase):
             settings = self.settings()
             try:
                 with only_agent(settings.lock_path) as heartbeat:
-                    on_disk = program.OnDisk(settings, lambda: [str(self.config)])
+                    named = functools.partial(config_files.expanded, [str(self.config)])
+                    on_disk = program.OnDisk(settings, named)
                     program._run(settings, on_disk, observer, heartbeat, self.endings)
             except (HardwareError, OSError, policy.PolicyError, StateError) as error:
                 self.ended(error, observer)
@@ -271,7 +281,9 @@ class World(random_machines.Hardware, random_events.Software, MachineCase):
 
     def step(self, observer, event):
         self.check_status(observer)
-        name, number = event
+        self.happen(*event)
+
+    def happen(self, name, number):
         self.told.append(f"  {name} {number}")
         self.calm = self.calm if name in random_events.QUIET else 0
         self.watched = False
@@ -280,7 +292,7 @@ class World(random_machines.Hardware, random_events.Software, MachineCase):
             if self.mounted() or name == "mount":  # the fake kernel keeps its CPUs in resctrl
                 getattr(self, name)()
         finally:
-            self.chance, self.watched = chance, True
+            self.chance, self.watched = chance, self.source is not None
 
     # ------------------------------------------------------------------------------ what holds
 

@@ -7,6 +7,7 @@ import shutil
 import time
 from unittest import mock
 
+from iat_nova.agent import restoring
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
 from iat_nova.hardware.cat import pqos
@@ -24,7 +25,7 @@ THEIRS = "theirs"
 HARDWARE = {
     "rest": 3, "hint": 3, "guests": 4, "plug_out": 2, "plug_in": 4, "socket_out": 2, "bounce": 1,
     "swap": 2, "fail_soon": 2, "amid_soon": 3, "kill_soon": 2, "kill_now": 2, "jump": 2,
-    "lose_snapshot": 1, "foreign_mask": 1, "foreign_removal": 1, "their_group": 1,
+    "lose_snapshot": 1, "state_dir": 1, "foreign_mask": 1, "foreign_removal": 1, "their_group": 1,
 }  # fmt: skip
 
 
@@ -36,14 +37,23 @@ SOFTWARE = {
 }  # fmt: skip
 
 
+BETWEEN = (
+    "plug_out", "plug_in", "socket_out", "swap", "bounce", "jump", "lose_snapshot", "stop_post",
+    "spoil", "policy", "provider", "history", "hold", "pause", "configuration", "state_dir",
+)  # fmt: skip
+
+
 class Hardware:
     """CPUs go offline and online, writes fail, agents are killed, other programs interfere."""
 
     def rest(self):
         """Let nothing happen."""
 
+    source = None  # while no agent runs
+
     def hint(self):
-        self.source.changed.set()
+        if self.source is not None:
+            self.source.changed.set()
 
     def plug_out(self):
         cpu = self.chance.choice(sorted(self.cpus.on))
@@ -96,13 +106,27 @@ class Hardware:
         self.clock.now_s += self.chance.choice((0, 11, 700))
 
     def lose_snapshot(self):
-        path = self.settings().snapshot_path
-        if path.exists():
+        path, left = self.settings().snapshot_path, self.settings().hand_over_path
+        if path.exists() and (self.source is not None or left.exists()):
             self.lost, self.clean = True, False
             if self.chance.random() < 0.5:
                 path.unlink()
             else:
                 path.write_text("{")
+
+    def stop_post(self):
+        """Do what the unit does after an agent's end."""
+        if self.source is None:
+            with contextlib.suppress(HardwareError):
+                restoring.restore(self.settings(), unless_handed_over=True)
+
+    def spoil(self):
+        """The file of a hand-over is damaged."""
+        path = self.settings().hand_over_path
+        if path.exists() and self.source is None and not self.lost:
+            content = path.read_bytes()
+            at = self.chance.randrange(len(content))
+            path.write_bytes(content[:at] + self.chance.choice((b"", b"9", content[at + 1 :])))
 
     def ask(self):
         """Ask for a hand-over, as a restart of the unit does."""
@@ -219,10 +243,12 @@ def kinds(world):
         """Skylake with counters that write nothing: an agent hands over to the next."""
 
         options = {"strategy": "iat"}
-        events = HARDWARE | {"ask": 4}
+        events = HARDWARE | {"ask": 4, "stop_post": 1, "spoil": 1}
 
     class Nonsense(HandOver):
-        """Everybody but the kernel tells nonsense."""
+        """Everybody but the kernel tells nonsense; a shadow decides by a policy of its own."""
+
+        options = {"strategy": "iat", "shadow": "iat", "shadow_policy": "{0}/shadow.yaml"}
 
         events = SOFTWARE
 
