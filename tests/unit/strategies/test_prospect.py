@@ -4,7 +4,7 @@
 import math
 import unittest
 
-from iat_nova.model import DeviceModel, Priority, TenantKind
+from iat_nova.model import DeviceModel, Priority, TenantKind, WayRequest
 from iat_nova.strategies import prospect
 from iat_nova.strategies.prospect import CAME, Prospect
 from tests.unit.build import tenant
@@ -19,11 +19,13 @@ class ProspectTest(unittest.TestCase):
     def found(self, measured, *tenants, **more):
         return prospect.prospects(host(*(tenants or (DB, BATCH))), sample(measured, **more))
 
-    def likely(self, stalled, kept):
-        return CAME * (1 / (1 - stalled * (1 - math.sqrt(kept))) - 1)
+    def likely(self, stalled, kept, own=None, open_share=1.0):
+        """The rule, by shares: of fills that stay, of the tenant's own fills, of open ways."""
+        relief = (1 - math.sqrt(kept / open_share)) * (1 - (kept if own is None else own))
+        return CAME * (1 / (1 - stalled * relief) - 1)
 
     def test_fills_of_best_effort_guests(self) -> None:
-        """Three of four fills are others': without them half of the misses are left."""
+        """Three of four fills are others': without these, half of the misses go."""
         found = self.found({"db": rates(4e6), "batch": rates(12e6)})
         self.assertEqual({"db"}, set(found))  # best-effort guests gain nothing
         self.assertAlmostEqual(self.likely(4e6 * STALL / CYCLES, 0.25), found["db"].likely)
@@ -63,6 +65,28 @@ class ProspectTest(unittest.TestCase):
         """It gains nothing, whatever others fill."""
         found = self.found({"db": rates(0.0), "batch": rates(12e6)})["db"]
         self.assertEqual((0.0, 0.0), (found.likely, found.most))
+
+    def test_own_fills(self) -> None:
+        """A guest that fills most itself evicts its own lines: other critical guests gain more."""
+        other = tenant("other", 3, priority=Priority.PC)
+        measured = {"db": rates(1e6), "other": rates(7e6), "batch": rates(8e6)}
+        found = self.found(measured, DB, other, BATCH)
+        for name, misses in (("db", 1e6), ("other", 7e6)):
+            expected = self.likely(misses * STALL / CYCLES, 0.5, own=misses / 16e6)
+            self.assertAlmostEqual(expected, found[name].likely)
+
+    def test_closed_ways(self) -> None:
+        """Guaranteed or held ways of another cost a guest room, even if nothing else changes."""
+        measured = {"db": rates(4e6), "owner": rates(4e6), "batch": rates(8e6)}
+        for ways in (WayRequest(4, 4, promised=4), WayRequest(4, 4, 4, held=True)):
+            owner = tenant("owner", 3, priority=Priority.PC, ways=ways)
+            found = self.found(measured, DB, owner, BATCH)
+            expected = self.likely(0.2, 0.5, own=0.25, open_share=7 / 11)
+            self.assertAlmostEqual(expected, found["db"].likely)
+            self.assertAlmostEqual(self.likely(0.2, 0.5, own=0.25), found["owner"].likely)
+        found = self.found({**measured, "batch": rates(0.0)}, DB, owner, BATCH)
+        self.assertLess(found["db"].likely, 0.0)
+        self.assertEqual(0.0, found["owner"].likely)
 
     def test_more_best_effort_more_to_gain(self) -> None:
         """The estimate grows with what best-effort guests fill."""

@@ -99,7 +99,7 @@ examples:
   iat-nova simulate compare tenant-churn --tenants --against baseline
   iat-nova simulate compare ./mine.yaml --strategy iat --strategy my-plug-in -f json
   iat-nova simulate compare --random 30 --seed 7 --seeds 1
-  iat-nova simulate compare --random 100 --seed 503 --worth
+  iat-nova simulate compare --random 100 --seed 9001 --worth
   iat-nova simulate compare iat-nova-compare/hosts/random-7-003.yaml     a drawn host again
   iat-nova simulate compare --random 30 --seeds 1 --strategy pollute-buffer --without each
 """
