@@ -18,8 +18,9 @@ LINE = 64  # bytes per miss
 class View:
     """Input for choosing moves.
 
-    `settled`: samples followed a kept move. `ids`: all tenants. `readers`: tenants with I/O.
-    `inbound`: see `readings`. `busy`: so many inbound lines miss that moves for DDIO may pay.
+    `settled`: samples followed a kept move. `ids`: all tenants. `readers`: tenants with I/O, or
+    with a device of their own. `inbound`: see `readings`. `busy`: so many inbound lines miss that
+    moves for DDIO may pay.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class View:
         self.stakes = judge.stakes(tenants, looks, floors or {})
         self.ids = frozenset(tenant.id for tenant in tenants)
         self.best_effort = frozenset(one.id for one in tenants if one.priority is Priority.BE)
-        self.readers = frozenset(tenant.id for tenant in tenants if tenant.io)
+        self.readers = frozenset(one.id for one in tenants if one.io or one.has_device)
         self.inbound = readings.inbound(sample)
         self.busy = self.inbound > parameters.threshold_miss_low_per_s
 

@@ -1087,6 +1087,21 @@ class PortTest(unittest.TestCase):
         self.assertEqual("ddio", kept.subject)
         self.assertTrue([one for one in run.decisions if "ddio" in one.moved])
 
+    def test_more_ways_for_ddio_promise_a_gain_to_the_owner_of_a_disk(self) -> None:
+        """Its device writes there. Nobody else here reads what devices write."""
+        here = with_disk()
+        sample = here.sample(None, 1.0, random.Random(1), 0.0)
+        sample = dataclasses.replace(sample, ddio_misses_per_s=DISK_LINES_PER_S)
+        first, disk, other = here.inventory.tenants
+        for owner, gains in ((disk, True), (dataclasses.replace(disk, devices=("tap-db",)), False)):
+            inventory = dataclasses.replace(here.inventory, tenants=(first, owner, other))
+            now = judge.Now.seen(inventory, sample)
+            seen = View(inventory, Parameters(), sample, now.looks)
+            promises = moves.candidates(seen, plan.Plan(frozenset(), 2, 2))
+            (found,) = [each for each, move in promises if move.what.code == "ddio-ways"]
+            with self.subTest(gains=gains):
+                self.assertEqual(gains, found > judge.PAYS)
+
     def test_who_reads_what_devices_write_may_do_it_otherwise_with_other_ways(self) -> None:
         """Other references of a device's owner are no other load in a trial of DDIO's ways.
 
