@@ -173,7 +173,7 @@ class TestFigures(CliCase):
             self.assertIn("holds none of these figures: measure them without --judge", err)
             status, _, err = self.run_it(*asked, "--seeds", "1")
             self.assertEqual(0, status, err)
-            self.assertNotIn("compressed", err)
+            self.assertNotIn("simulated share", err)
             unmeasured = dataclasses.replace(spread, measure=None)
             with mock.patch.object(catalogue, "figures", return_value={"iat-13": unmeasured}):
                 status, _, err = self.run_it(*asked, "--judge")

@@ -190,6 +190,8 @@ def _turn(turn: TurnedVerdict, machine: bool) -> tuple[object, ...]:
 
 def _summary(verdicts: list[ClaimVerdict]) -> str:
     """Return the numbers of claims met within the tolerance and strictly, by data set."""
+    if not verdicts:
+        return "no values of these figures were published, so no claim is judged"
     from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
 
     return "; ".join(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the page of a run shows."""
+"""What the page of a run shows, and the last line of figures."""
 
 import dataclasses
 import unittest
 
-from iat_nova.experiments.sim.cmd import simulate
+from iat_nova.experiments.sim.cmd import figures, simulate
 from iat_nova.experiments.sim.run import Result
 from iat_nova.model import DevicePort, PortGroup, WayMask
 from tests.unit import stories
@@ -34,3 +34,9 @@ class PageTest(unittest.TestCase):
         *_, drawn, legend = simulate._page(result).splitlines()
         self.assertIn("][11111~~~~~~~ddio] 10", drawn)
         self.assertEqual("1: port 0000:5e:00.0 (no tenant)", legend)
+
+
+class FiguresTest(unittest.TestCase):
+    def test_figures_without_claims(self):
+        """The line says that nothing is judged."""
+        self.assertIn("no claim is judged", figures._summary([]))
