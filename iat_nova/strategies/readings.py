@@ -11,6 +11,7 @@ from iat_nova.model import Rates, Sample, Tenant
 MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, two misses at a time
 ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
+AT_LIMIT = 0.9  # stalled share above which misses of a poller overlap, and it takes all it can
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 OTHER_LOAD = 0.25  # relative change of references per instruction; above, the load is another
 
@@ -31,8 +32,8 @@ class Look:
 
     @property
     def overlaps(self) -> bool:
-        """Whether misses must overlap: at `MISS_CYCLES` each they would take all cycles."""
-        return self.stalled >= MOST_STALLED
+        """Whether misses must overlap: at `MISS_CYCLES` each they take nearly all cycles."""
+        return self.stalled >= AT_LIMIT
 
     @property
     def streams(self) -> bool:
@@ -103,7 +104,7 @@ def _mean(before: Look, new: Look, count: int) -> Look:
         before.stalled + (new.stalled - before.stalled) / count,
         before.misses_per_s + (new.misses_per_s - before.misses_per_s) / count,
         before.references_per_s + (new.references_per_s - before.references_per_s) / count,
-        before.ipc + (new.ipc - before.ipc) / count,
+        before.ipc + (new.ipc - before.ipc) / count if before.ipc else new.ipc,  # 0: unknown
     )
 
 

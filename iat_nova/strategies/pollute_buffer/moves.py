@@ -41,7 +41,8 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     Alternatively, critical tenants only keep clear of DDIO's ways.
     """
     critical, best_effort = view.ids - view.best_effort, view.best_effort
-    free, inbound = critical - view.readers, view.inbound if plan.ddio else 0.0
+    free = critical - frozenset(one.id for one in view.inventory.tenants if one.io)
+    inbound = view.inbound if plan.ddio else 0.0
     if _fits_on_ddio(view, plan) and best_effort and not (plan.clear and plan.on_ddio):
         apart = dataclasses.replace(
             plan,

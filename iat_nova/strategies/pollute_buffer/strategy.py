@@ -177,7 +177,7 @@ class PolluteBuffer:
 
         If loads change too often for trials, the plan is that of a host without the agent, with
         guaranteed ways. A tenant with a new load leaves the buffer, because the former load was
-        the reason for confinement.
+        the reason for confinement. All lending ends if misses stall a lender.
         """
         inventory = now.inventory
         changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now.looks))
@@ -190,7 +190,11 @@ class PolluteBuffer:
             plan = self._with_promises(self._found(inventory.domain), now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         else:
-            plan = self._anew(dataclasses.replace(state.plan, limits=()), state, now)
+            plan = dataclasses.replace(state.plan, limits=())
+            # One sample of the new load does not show yet what it costs lenders.
+            lenders = plan.lenders & now.looks.keys()
+            called = any(now.looks[one].stalled > judge.PAYS for one in lenders)
+            plan = self._anew(plan, changed, state, now, called=called)
             what = message("measuring-anew", cause=why)
         fresh = dataclasses.replace(_afresh(state), load_since_s=now.at_s, calm_s=calm_s, plan=plan)
         subject = state.trial.subject if state.trial is not None else "layout"
@@ -256,7 +260,10 @@ class PolluteBuffer:
         if cause and (judge.other_load(*both) or judge.other_traffic(*both, state.deviation)):
             return self._another_load(state, now, cause)
         if cause:
-            plan = self._anew(state.plan, state, now)
+            lenders = state.plan.lenders
+            woken = lenders & (now.looks.keys() - state.looks.keys())
+            called = bool(woken or trial.suffering(state, now.looks, lenders))
+            plan = self._anew(state.plan, frozenset(), state, now, called=called)
             step = Step(Action.WATCH, "layout", message("measuring-anew", cause=cause))
             fresh = _afresh(dataclasses.replace(seen, plan=plan))
             return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
@@ -270,18 +277,17 @@ class PolluteBuffer:
             why = (*why, message("nothing-to-try", causes=causes))  # once
         return seen, (), why
 
-    def _anew(self, plan: Plan, state: State, now: Now) -> Plan:
-        """Return the plan to begin with, without confined tenants whose load has changed.
+    def _anew(
+        self, plan: Plan, gone: frozenset[str], state: State, now: Now, *, called: bool
+    ) -> Plan:
+        """Return the plan to begin with, without the confined tenants `gone`.
 
-        Nor are receivers with other traffic in the buffer. All lending ends if a lender has another
-        load or has become slower.
+        Nor are receivers with other traffic in the buffer. `called`: whether all lending ends.
         """
-        changed = frozenset(judge.other_loads(now.inventory.tenants, state.looks, now.looks))
-        wanted = plan.lenders & changed & now.looks.keys()
-        if wanted or trial.suffering(state, now.looks, plan.lenders):
+        if called:
             plan = self._with_promises(plan, now)
         return self._with_classes(
-            plan.without(changed | _receivers_with_other_traffic(state, now)), now
+            plan.without(gone | _receivers_with_other_traffic(state, now)), now
         )
 
 

@@ -83,13 +83,6 @@ def long_after(here: FormulaHost) -> judge.Now:
     return judge.Now.seen(here.inventory, here.sample(None, 500.0, random.Random(1), 0.0))
 
 
-def slowed(look: readings.Look) -> readings.Look:
-    """Return a reading of the same load at half the speed."""
-    return dataclasses.replace(
-        look, stalled=0.5, speed=look.speed / 2, references_per_s=look.references_per_s / 2
-    )
-
-
 def reasons(decision: Decision) -> set[str]:
     """Return the codes of a decision's steps."""
     return {step.reason.code for step in decision.steps}
@@ -206,7 +199,9 @@ class TrialTest(unittest.TestCase):
         )
         apart = dataclasses.replace(run.state, trial_looks={}, trial_counted=0)
         state = dataclasses.replace(apart, trial=move)
-        full = dataclasses.replace(state.looks["t0"], stalled=readings.MOST_STALLED)
+        full = dataclasses.replace(
+            state.looks["t0"], stalled=readings.MOST_STALLED, speed=1.0 - readings.MOST_STALLED
+        )
         limit = dataclasses.replace(apart, looks={**state.looks, "t0": full})
         now = long_after(FormulaHost(inventory, loads, busy))
         for begun, speed, lines, keep, other in (
@@ -225,8 +220,8 @@ class TrialTest(unittest.TestCase):
                 **begun.looks,
                 "t0": dataclasses.replace(
                     begun.looks["t0"],
-                    speed=speed * state.looks["t0"].speed,
-                    ipc=speed * state.looks["t0"].ipc,
+                    speed=begun.looks["t0"].speed * (1.0 if begun is limit else speed),
+                    ipc=begun.looks["t0"].ipc * speed,
                 ),
                 "ddio": dataclasses.replace(
                     state.looks["ddio"],
@@ -444,6 +439,13 @@ class TrialTest(unittest.TestCase):
         ):
             found, _ = judge.gain(tenants, {"t0": full, "t1": same}, {"t0": after, "t1": same})
             self.assertEqual(gains, found > judge.OBVIOUS)
+
+    def test_the_mean_of_instructions_begins_with_the_first_that_is_known(self) -> None:
+        """A state of an earlier version has none."""
+        old, new = readings.Look(0.05, 0.95, 7e7, 1e8), readings.Look(0.05, 0.95, 7e7, 1e8, 0.3)
+        self.assertEqual(0.3, readings.mean({"t0": old}, {"t0": new}, 8)["t0"].ipc)
+        faster = dataclasses.replace(new, ipc=0.4)
+        self.assertAlmostEqual(0.35, readings.mean({"t0": new}, {"t0": faster}, 2)["t0"].ipc)
 
     def test_a_promise_must_repay_a_trial_in_as_long_as_the_load_has_lasted(self) -> None:
         """Much is tried after two samples, little once the load has lasted."""
@@ -941,11 +943,9 @@ class BandwidthTest(unittest.TestCase):
             here_now = dataclasses.replace(
                 now, inventory=dataclasses.replace(inventory, domain=domain)
             )
-            looks = {one: slowed(look) for one, look in now.looks.items()}
-            seen = dataclasses.replace(here_now, looks=looks)
-            before = dataclasses.replace(run, looks=now.looks)
-            called = PolluteBuffer(Parameters())._anew(lent, before, seen)
-            self.assertTrue(masks.has_classes(seen.inventory, called))
+            strategy = PolluteBuffer(Parameters())
+            called = strategy._anew(lent, frozenset(), run, here_now, called=True)
+            self.assertTrue(masks.has_classes(here_now.inventory, called))
             self.assertEqual(confined, called.confined)
 
     def test_who_leaves_the_buffer_may_take_a_class_more_than_there_are(self) -> None:
@@ -1251,16 +1251,33 @@ class PromiseTest(unittest.TestCase):
         run.on(promising(host((PC, missing), (PC, FITS), (PC, FITS)), 4, 0, 0), 3)
         self.assertEqual({"t0"}, run.state.plan.owners)
 
-    def test_lending_goes_on_while_another_tenants_load_changes(self) -> None:
-        """Its owner misses, but with any ways, and loses nothing by that."""
-        always = MissCurve(0.1, ())
-        run = Run()
-        run.on(promising(host((PC, always), (PC, FITS), (PC, FITS)), 4, 0, 0), 25)
-        assert run.state is not None
-        self.assertEqual({"t0"}, run.state.plan.lenders)
-        run.on(promising(host((PC, always), (PC, STREAM), (PC, FITS)), 4, 0, 0), 3)
+    def test_lending_ends_for_a_lender_that_lost(self) -> None:
+        """At rest, after a change that is no other load. A poller at its limit loses instructions.
+
+        Under another load all lending ends if a lender misses, as one sample does not show a loss.
+        """
+        here = promising(host((PC, MissCurve(0.1, ())), (PC, FITS), (PC, FITS)), 4, 0, 0)
+        run = Run(0.0)
+        run.on(here, 25)
+        state = run.state
+        assert state is not None
+        self.assertEqual({"t0"}, state.plan.lenders)
+        now, full = long_after(here), readings.Look(0.05, 0.95, 7e7, 1e8, 0.3)
+        was = dataclasses.replace(state, looks={**now.looks, "t0": full}, deviation=0.0)
+        for later, ends in (
+            ({"t0": full}, False),
+            ({"t0": dataclasses.replace(full, ipc=0.2)}, True),
+            ({"t1": dataclasses.replace(now.looks["t1"], speed=0.1)}, False),
+        ):
+            looks = {**was.looks, **later}
+            with self.subTest(later=later):
+                self.assertEqual(ends, trial.suffering(was, looks, {"t0"}) is not None)
+        loads = {tenant.id: load for tenant, load in zip(here.tenants, here.loads, strict=True)}
+        loads["t1"] = dataclasses.replace(loads["t1"], references=2 * loads["t1"].references)
+        run.on(FormulaHost(here.inventory, loads, here.inbound), 2)
         self.assertTrue(run.steps("measuring-anew"))
-        self.assertEqual({"t0"}, run.state.plan.lenders)
+        assert run.state is not None
+        self.assertEqual({"t0"}, run.state.plan.owners)
 
     def kept(self, here: FormulaHost) -> list[Decision]:
         """Run, and see every promise kept in each decision, and what it is worth at the end."""
