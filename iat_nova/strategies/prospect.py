@@ -17,7 +17,8 @@ Two numbers for each guest, as relative speedups:
 * `likely`: by the rule, times `CAME`. It is negative where closed ways cost more than is gained.
 * `most`: no misses any more, each of which stalled for a whole access to memory.
 
-The rule knows nothing of loads to come and of what a layout costs best-effort guests.
+The rule knows nothing of loads to come and of what a layout costs best-effort guests. It takes a
+loss for too small where a guest's own fills evict its lines in less room.
 """
 
 from __future__ import annotations
@@ -131,8 +132,14 @@ def _fills(inventory: DomainInventory, sample: Sample, rates: Mapping[str, Rates
 
 
 def _open_share(inventory: DomainInventory, tenant: Tenant) -> float:
-    """Return the share of the ways that no other tenant has for itself, one way at least."""
+    """Return the share of the ways that no other tenant has for itself, one way at least.
+
+    A held tenant has the held ways and no others. Guarantees count as requested, even where not all
+    fit.
+    """
     ways = inventory.domain.ways
+    if tenant.ways.held:
+        return tenant.ways.kept / ways
     closed = sum(one.ways.kept for one in inventory.tenants if one.id != tenant.id)
     return max(1, ways - closed) / ways
 

@@ -11,7 +11,7 @@ from iat_nova.model import Rates, Sample, Tenant
 MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, two misses at a time
 ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
-AT_LIMIT = 0.9  # stalled share above which misses of a poller overlap, and it takes all it can
+AT_LIMIT = 0.94  # stalled share, near the largest, from which a poller takes all that it can
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 OTHER_LOAD = 0.25  # relative change of references per instruction; above, the load is another
 
@@ -111,9 +111,9 @@ def _mean(before: Look, new: Look, count: int) -> Look:
 def speedup(was: Look, now: Look) -> float:
     """Return the ratio of a tenant's speeds, `now` to `was`.
 
-    A poller whose misses overlap does not wait for packets: its instructions show its progress,
-    while the estimate of its stalls stays at its upper limit.
+    A poller that stays at its limit does not wait for packets: its instructions show its progress,
+    while the estimate of its stalls hardly changes.
     """
-    if (was.overlaps or now.overlaps) and was.ipc and now.ipc:
+    if was.overlaps and now.overlaps and was.ipc and now.ipc:
         return now.ipc / was.ipc
     return now.speed / was.speed if was.speed else 1.0
