@@ -51,7 +51,11 @@ class ProviderFiles:
         able = offer(self._settings, policy, facts)
         found = Placement(_ways(able), able.traits)
         try:
-            for path in provider_config.files(self._settings.provider_config_location):
+            paths = provider_config.files(self._settings.provider_config_location)
+        except ProviderConfigError as error:
+            return found, message("placement-unknown", error=as_message(error))
+        try:
+            for path in paths:
                 said = provider_config.offered(path)
                 if said is not None:
                     found = dataclasses.replace(

@@ -136,11 +136,13 @@ def files(folder: pathlib.Path) -> list[pathlib.Path]:
 
     Raises `ProviderConfigError` if the folder cannot be examined.
     """
-    try:
-        return sorted(folder.glob("*.yaml"))
+    try:  # Path.glob hides errors
+        return sorted(path for path in folder.iterdir() if path.name.endswith(".yaml"))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
     except OSError as error:  # for example, a folder above may not be entered
         why = verbatim(error.strerror or "")
-        said = message("provider-not-understood", path=str(folder), error=why)
+        said = message("provider-folder-unreadable", path=str(folder), error=why)
         raise ProviderConfigError(said) from error
 
 

@@ -142,6 +142,7 @@ SENTENCES: Mapping[str, str] = {
     "config-unread": "the configuration is not what runs ({options:also}); restart iat-nova-agent",
     "option-differs": "{option} is {now}, {running} runs",
     "placement-unreadable": "{error:also}: nova-compute may fail to start with this file",
+    "placement-unknown": "{error:also}; what Placement was offered is not known",
     "placement-differs": "{path} offers Placement {offered:also}; this host can offer {able:also} "
     "({reasons:also}): run iat-nova provider-config -o {path}, then restart nova-compute",
     "placement-withdraw": "{path} offers Placement {offered:also}; this host can offer {able:also} "
@@ -162,6 +163,7 @@ SENTENCES: Mapping[str, str] = {
     "two descriptions of one node; move this description to another file, or name the node with "
     "--node",
     "provider-not-understood": "{path} cannot be understood: {error:also}",
+    "provider-folder-unreadable": "folder {path} cannot be examined: {error:also}",
     "provider-of-another-form": "{path} cannot be understood: it has another form than Nova's "
     "({error})",
     # from one agent to the next

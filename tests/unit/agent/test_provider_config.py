@@ -11,14 +11,16 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 import yaml
 
 from iat_nova import conf, policy
-from iat_nova.agent import provider
+from iat_nova.agent import provider, provider_config
 from iat_nova.agent.provider_config import Offer, ProviderConfigError, offered, render, write
 from iat_nova.cmd.main import main
 from iat_nova.model import message, verbatim
+from iat_nova.report import sentences
 from iat_nova.store.records import Placement
 from iat_nova.store.writer import History
 from tests.said import raises
@@ -248,13 +250,24 @@ class DisagreementTest(unittest.TestCase):
         self.assertEqual("placement-unreadable", self.said().code)
 
     def test_a_folder_that_cannot_be_examined(self):
-        """It is told, too; the loop goes on."""
-        folder = self.folder / ("x" * 300)
-        settings = dataclasses.replace(conf.load(), provider_config_location=folder)
-        _, said = provider.ProviderFiles(settings).compare(self.policy, self.facts)
-        self.assertEqual("placement-unreadable", said.code)
-        with raises(self, ProviderConfigError, "File name too long"):
-            write(folder / "a.yaml", "")
+        """It is told, too; the loop goes on. No file is said to be wrong."""
+        refused = PermissionError(13, "Permission denied")
+        with mock.patch.object(pathlib.Path, "iterdir", side_effect=refused):
+            said = self.said()
+            with raises(self, ProviderConfigError, "cannot be examined: Permission denied"):
+                write(self.path, "")
+        self.assertEqual(
+            f"folder {self.folder} cannot be examined: Permission denied; what Placement was "
+            "offered is not known",
+            sentences.text(said),
+        )
+
+    def test_no_folder(self):
+        """Nothing is offered without a folder, or with a file in its place."""
+        file = self.folder / "file"
+        file.touch()
+        for folder in (self.folder / "none", file):
+            self.assertEqual([], provider_config.files(folder))
 
 
 class CommandTest(unittest.TestCase):
