@@ -238,8 +238,8 @@ def _check_places(
     """Report workloads that run on CPUs of a guest and on other CPUs."""
     for guest in guests:
         for name, workload in workloads.items():
-            other = set(workload.cpus) - set(guest.dedicated_cpus)
-            if other and len(other) < len(workload.cpus):
+            other = set(workload.cpus) - {*guest.dedicated_cpus, *guest.floating_cpus}
+            if other and not set(guest.dedicated_cpus).isdisjoint(workload.cpus):
                 text = f"CPU {min(other)} is not of guest {guest.display_name}, other CPUs are"
                 checked.complain(("workloads", name, "cpus"), text)
 

@@ -183,6 +183,18 @@ class TestProblems(unittest.TestCase):
                 self.assertEqual(1, len(found), found)
                 self.assertRegex(found[0], "^x.yaml: " + expected)
 
+    def test_a_guest_with_dedicated_and_shared_cpus(self):
+        """Its workload may run on both; on CPUs that float alone, beside others' workloads."""
+        for cpus, guest, count in (
+            ("3, 4", "cpus: [3], floating: [4]", 0),
+            ("3, 4", "floating: [4]", 0),
+            ("3, 4, 5", "cpus: [3], floating: [4]", 1),
+        ):
+            with self.subTest(cpus=cpus, guest=guest):
+                text = GOOD.replace("cpus: [3],", f"cpus: [{cpus}],")
+                text += f"guests: [{{name: a, uuid: u, {guest}}}]\n"
+                self.assertEqual(count, len(problems(text)), problems(text))
+
     def test_a_mistake_has_no_others_in_tow(self):
         """An event that sets the rate of traffic with a mistake of its own is right."""
         text = GOOD + "events: [{at: 1s, set: traffic.vm.rate, to: 2Gb/s}]\n"
