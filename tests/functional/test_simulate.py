@@ -305,6 +305,17 @@ class TestSimulateCompare(CliCase):
             status, _, err = self.run_it("simulate", name, str(overview))
             self.assertEqual((2, True), (status, "those of all scenarios" in err), err)
 
+    def test_a_scenario_with_the_name_of_a_drawn_host(self):
+        """It is refused too, before the drawn host's file is written."""
+        path = self.folder / "random-1-001.yaml"
+        path.write_text(COMPARED)
+        asked = (str(path), "--random", "1", "--out", str(self.folder / "out"))
+        expected = f"{path}: the results would overwrite those of drawn host random-1-001"
+        for name in ("compare", "bound"):
+            status, _, err = self.run_it("simulate", name, *asked)
+            self.assertEqual((2, True), (status, expected in err), err)
+            self.assertFalse((self.folder / "out").exists())
+
     def test_the_emulated_server_is_not_installed(self):
         """Each command says once what is missing, and what installs it."""
         said = "the emulated server needs numba and numpy (why): install them"
@@ -316,6 +327,17 @@ class TestSimulateCompare(CliCase):
             with self.subTest(name), refusing(path, ImportError(said)):
                 status, _, err = self.run_it("simulate", name, "iat-4")
                 self.assertEqual((1, f"iat-nova: {said}\n"), (status, err))
+
+    def test_a_module_that_does_not_load(self):
+        """An installed package is not called missing: the error's own text is shown."""
+        said = "libffi.so.8: cannot open shared object file"
+        path = "iat_nova.experiments.sim.run"
+        with refusing(path, ImportError(said, name="_ctypes")):
+            status, _, err = self.run_it("simulate", "run", "iat-4")
+        self.assertEqual((1, f"iat-nova: {said}\n"), (status, err))
+        with refusing(path, ModuleNotFoundError("none", name="numba")):
+            status, _, err = self.run_it("simulate", "run", "iat-4")
+        self.assertEqual((1, True), (status, "the emulated server needs numba: " in err), err)
 
     def test_options_without_effect(self):
         """What would be ignored is refused: options of drawn hosts, and those beside --worth."""
@@ -335,9 +357,10 @@ class TestSimulateCompare(CliCase):
             ("compare", "x", "--worth", "--strategy", "a4", "--strategy", "iat"): "one --strategy",
         }
         for asked, text in wrong.items():
-            with self.subTest(asked):
+            with self.subTest(asked), contextlib.chdir(self.folder):
                 status, _, err = self.run_it("simulate", *asked, "--seconds", "1")
                 self.assertEqual((2, True), (status, text in err), err)
+                self.assertEqual([], [one.name for one in self.folder.glob("iat-nova-*")])
 
     def test_a_folder_that_cannot_be_made(self):
         """Every command of the emulated server says which, why and what to do."""
@@ -346,8 +369,13 @@ class TestSimulateCompare(CliCase):
         for name, *asked in (
             ("run", "leaky-dma", "--keep"), ("compare", "leaky-dma", "--out"),
             ("bound", "leaky-dma", "--out"), ("figures", "iat-4", "--out"),
+            ("compare", "--random", "1", "--out"),
         ):  # fmt: skip
-            for place, why in ((path, "a file is there"), (path / "below", "Not a directory")):
+            for place, why in (
+                (path, "a file is there"),
+                (path / "below", "Not a directory"),
+                (self.folder / ("x" * 300), "File name too long"),
+            ):
                 with self.subTest(name=name, place=place):
                     status, _, err = self.run_it("simulate", name, *asked, str(place))
                     self.assertEqual(1, status)

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import pathlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural, whole
 from iat_nova.cmd.base import EXIT_USAGE, Failure
 from iat_nova.common.extras import install
-from iat_nova.experiments.commands import share
+from iat_nova.experiments.commands import make, share
 from iat_nova.report import escape
 
 if TYPE_CHECKING:
@@ -80,22 +79,27 @@ def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenar
     for name in names:
         scenario = load_scenario(name)
         if scenario.name in known:
-            text = f"{name}: the results would overwrite those of {known[scenario.name]}; rename it"
-            raise Failure(escape.lines(text), EXIT_USAGE)
+            raise _overwriting(name, known[scenario.name])
         known[scenario.name] = name
         yield compressed(scenario, parsed_args.compression)
-    hosts: pathlib.Path = parsed_args.out / "hosts"
     kind = draw.Kind(parsed_args.hosts or ANY)
     seed = DRAWN_SEED if parsed_args.seed is None else parsed_args.seed
     for scenario, text in draw.scenarios(parsed_args.random, seed, kind):
-        hosts.mkdir(parents=True, exist_ok=True)
+        if scenario.name in known:
+            raise _overwriting(known[scenario.name], f"drawn host {scenario.name}")
+        hosts = make(make(parsed_args.out) / "hosts")
         (hosts / f"{scenario.name}.yaml").write_text(text, encoding="utf-8")
         yield compressed(scenario, parsed_args.compression)
 
 
+def _overwriting(name: str, other: str) -> Failure:
+    text = f"{name}: the results would overwrite those of {other}; rename it"
+    return Failure(escape.lines(text), EXIT_USAGE)
+
+
 def unloadable(error: ImportError) -> Failure:
     """Return the error of a command that cannot load the emulated server."""
-    if error.name is None:  # the text is a whole message
+    if not isinstance(error, ModuleNotFoundError) or error.name is None:  # the text says why
         return Failure(str(error))
     return Failure(f"the emulated server needs {error.name}: {install('sim')}")
 

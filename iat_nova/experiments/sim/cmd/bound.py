@@ -128,7 +128,6 @@ examples:
             raise unloadable(error) from error
         if not parsed_args.scenarios and not parsed_args.random:
             raise Failure("no scenario: name one or several, or give --random N", EXIT_USAGE)
-        make(parsed_args.out)  # if not, that is known at once
         found = []
         try:
             names = list(dict.fromkeys(parsed_args.scenarios))
@@ -136,6 +135,7 @@ examples:
                 dataclasses.replace(one, length_s=parsed_args.seconds or one.length_s)
                 for one in chosen(parsed_args, names)
             ]
+            make(parsed_args.out)  # if not, that is known at once
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 for scenario in scenarios:
                     form = f"{scenario.name}: {{done}} of at most {{total}} runs"

@@ -110,10 +110,9 @@ examples:
             raise unloadable(error) from error
         path = None
         if parsed_args.keep is not None:
-            path = parsed_args.keep / "history.sqlite"
+            path = make(parsed_args.keep) / "history.sqlite"
             if path.exists():
                 raise Failure(f"{path} exists; give an empty directory to --keep", EXIT_USAGE)
-            make(parsed_args.keep)
         announce_compiling(self.note)
         try:
             result = run(
