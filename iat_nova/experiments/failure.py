@@ -3,17 +3,24 @@
 
 from __future__ import annotations
 
+import sys
 import traceback
 
 from iat_nova.common.untrusted import worded
 
 
 class StrategyFailed(Exception):
-    """A strategy raised an error, or decided what cannot be applied; the text says where."""
+    """A strategy raised an error, or decided what cannot be applied."""
 
 
-def failed(name: str, at_s: float, error: BaseException) -> StrategyFailed:
-    """Return the error of a strategy that failed at a time of an experiment, with file and line."""
-    frame = traceback.extract_tb(error.__traceback__)[-1]
-    place = f"{frame.filename}, line {frame.lineno}"
-    return StrategyFailed(f"strategy {name!r} failed at {at_s:g} s: {worded(error)} ({place})")
+def failed(name: str, at_s: float, error: BaseException, strategy: object) -> StrategyFailed:
+    """Return the error of a strategy that failed at a time of an experiment.
+
+    `strategy`: the strategy or its factory. The text has file and line in the strategy's module, if
+    the error was raised there or in a function that it called.
+    """
+    file = getattr(sys.modules.get(strategy.__module__), "__file__", None)
+    frames = traceback.extract_tb(error.__traceback__)
+    places = [f" ({one.filename}, line {one.lineno})" for one in frames if one.filename == file]
+    place = places[-1] if places else ""
+    return StrategyFailed(f"strategy {name!r} failed at {at_s:g} s: {worded(error)}{place}")

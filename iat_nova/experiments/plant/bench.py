@@ -104,7 +104,7 @@ class Guarded:
         try:
             return self._strategy.initial(inventory, at_s, layout)
         except (Exception, SystemExit) as error:
-            raise failed(self._label, at_s, error) from error
+            raise failed(self._label, at_s, error, self._strategy) from error
 
     def step(self, state: Any, inventory: DomainInventory, sample: Sample) -> tuple[Any, Decision]:
         """Decide one iteration, and check the decision. Raises `StrategyFailed`."""
@@ -112,7 +112,7 @@ class Guarded:
         try:
             _, after, decision = decide(self._strategy, state, inventory, sample, at_s)
         except (Exception, SystemExit) as error:
-            raise failed(self._label, at_s, error) from error
+            raise failed(self._label, at_s, error, self._strategy) from error
         return after, decision
 
 

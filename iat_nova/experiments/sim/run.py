@@ -146,7 +146,8 @@ class _Journal(Journal):
     def failed(self, code: Code, said: Message, subject: object = "") -> None:
         error = sys.exc_info()[1]
         if code is Code.STRATEGY_FAILED and error is not None:
-            raise failed(self._name, self._server.now(), error) from error
+            strategy = strategies.find(self._name)
+            raise failed(self._name, self._server.now(), error, strategy) from error
         super().failed(code, said, subject)
 
     def problem(self, code: Code, said: Message, subject: object = "") -> None:
