@@ -240,7 +240,7 @@ def _check_places(
         for name, workload in workloads.items():
             other = set(workload.cpus) - {*guest.dedicated_cpus, *guest.floating_cpus}
             if other and not set(guest.dedicated_cpus).isdisjoint(workload.cpus):
-                text = f"CPU {min(other)} is not of guest {guest.display_name}, other CPUs are"
+                text = f"CPU {min(other)} is not a CPU of guest {guest.display_name}, the rest are"
                 checked.complain(("workloads", name, "cpus"), text)
 
 

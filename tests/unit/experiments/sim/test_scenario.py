@@ -162,7 +162,7 @@ class TestProblems(unittest.TestCase):
         (
             "cpus: [3], working_set: 2MiB}",
             "cpus: [3, 4], working_set: 2MiB}\nguests: [{name: a, uuid: u, cpus: [3]}]",
-            "line 7: workloads.xmem.cpus: CPU 4 is not of guest a, other CPUs are",
+            "line 7: workloads.xmem.cpus: CPU 4 is not a CPU of guest a, the rest are",
         ),
         ("64B}", "64B}\nguests: [{name: a}]", "line 10: guests.0.: the key uuid is missing"),
         ("nics:", "\tnics:", "line 2: invalid tab"),
