@@ -97,9 +97,7 @@ class Ownership:
     def owners(self) -> tuple[Message, ...]:
         """Return the other programs that allocate cache now. Raises `HardwareError`."""
         host = self.machine.host
-        if host is None or self.snapshot is None:
-            return ()
-        return probe.owners(host, ours=restoring.groups_of_libpqos(self.snapshot, host))
+        return () if host is None else probe.owners(host)
 
     def _unrestored(self) -> tuple[Message, ...]:
         """Return settings that no restore could reach yet, because their CPUs are offline."""

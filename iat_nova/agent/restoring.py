@@ -8,7 +8,6 @@ a state directory, and the process that writes now.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import logging
 import os
 from collections.abc import Iterable, Mapping
@@ -17,7 +16,6 @@ from iat_nova.agent import state_pointer
 from iat_nova.agent.hand_over import HandOverFiles, recover
 from iat_nova.conf import WRITER_LOCK, Settings
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cat import pqos_saved
 from iat_nova.hardware.enforcement.snapshot import (
     HostTaken,
     Restored,
@@ -25,7 +23,6 @@ from iat_nova.hardware.enforcement.snapshot import (
     Snapshot,
     SnapshotError,
 )
-from iat_nova.hardware.enforcement.snapshot_file import account_of
 from iat_nova.hardware.host import backends, probe
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.kernel.locks import lock_holder
@@ -50,22 +47,12 @@ def snapshot(
 
     It also restores parts that an earlier agent saved with other interfaces.
     """
-    account = functools.partial(account_of, settings.snapshot_path)
     return Snapshot(
         parts or {},
         snapshot=settings.snapshot_path,
         lock=WRITER_LOCK,
-        others=backends.restorers(host, account),
+        others=backends.restorers(host),
     )
-
-
-def groups_of_libpqos(keeper: Snapshot, host: probe.Host) -> tuple[str, ...]:
-    """Return the groups that libpqos made for our agent, according to the agent's snapshot.
-
-    Raises `HardwareError`.
-    """
-    saved = keeper.saved("pqos-os")
-    return pqos_saved.groups_made(host.fs, saved, keeper.account) if saved else ()
 
 
 def writer(host: probe.Host) -> int | None:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable
 
 from iat_nova.agent.hand_over import HandedOver
@@ -12,7 +11,6 @@ from iat_nova.common import plugins
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.enforcement.snapshot_file import account_of
 from iat_nova.hardware.host import backends, probe
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.hardware.kernel.cpu_watch import settled
@@ -55,7 +53,6 @@ def host_machine(settings: Settings, host: probe.Host) -> Machine:
         dca_off_ports=settings.dca_off_ports,
         dca_ports=settings.dca_ports,
         monitor=settings.monitor_tenants,
-        account=functools.partial(account_of, settings.snapshot_path),
     )
     return backends.choose(host, SystemClock(), wanted)
 

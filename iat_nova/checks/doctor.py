@@ -97,7 +97,7 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     """
     machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
-    found = probe.findings(host, ours=_groups_of_libpqos(settings, host), agent=agent)
+    found = probe.findings(host, agent=agent)
     found += _left_behind(settings, host, agent)
     found += _tenants(settings, host, machine)
     found += _configuration(settings)
@@ -179,14 +179,6 @@ def _not_restored(left: HandOverFiles) -> Finding:
         state = message("handed-over-lately", within_s=left.within_s)
         return Finding("hand-over", Level.NOTE, state, message("adopt-or-restore"))
     return Finding("snapshot", Level.NOTE, message("ended-unrestored"), message("restore-host"))
-
-
-def _groups_of_libpqos(settings: Settings, host: Host) -> tuple[str, ...]:
-    """Return the groups that libpqos made for our agent; `_left_behind` reports any error."""
-    try:
-        return restoring.groups_of_libpqos(restoring.snapshot(settings, host), host)
-    except HardwareError:
-        return ()
 
 
 def _configuration(settings: Settings) -> list[Finding]:

@@ -83,18 +83,6 @@ class OwnedFolder:
                         found.append((entry.name, entry.stat(follow_symlinks=False)))
         return tuple(sorted(found, key=lambda one: one[0]))
 
-    @property
-    def account(self) -> int:
-        """The user ID of the account that decides on the folder's content; 0 if root alone does.
-
-        This is the owner of the first folder on the path that does not belong to root: the owner
-        of a parent folder may replace all folders below. Raises `OSError` without a folder.
-        """
-        owners: list[int] = []
-        with self._worded(None):
-            os.close(_walk(self.path, None, owners))
-        return next((uid for uid in owners if uid), 0)
-
     # -------------------------------------------------------------------------- its files
 
     def status(self, name: str) -> os.stat_result | None:
@@ -297,11 +285,11 @@ def acting_as(uid: int, gid: int) -> Iterator[None]:
         libc.setfsgid(group)
 
 
-def _walk(path: Path, make: int | None, owners: list[int] | None = None) -> int:
+def _walk(path: Path, make: int | None) -> int:
     """Open a folder step by step from the root; return its descriptor (O_PATH).
 
     A symbolic link is followed if root or this user owns the link and the folder around it. `make`:
-    the mode of missing folders to create. `owners` gets the user IDs of the entries on the way.
+    the mode of missing folders to create.
     """
     left = list(reversed(Path(os.path.abspath(path)).parts[1:]))
     links = 0
@@ -310,8 +298,6 @@ def _walk(path: Path, make: int | None, owners: list[int] | None = None) -> int:
         while left:
             name = left.pop()
             below = _step(fd, name, make)
-            if owners is not None:
-                owners.append(os.fstat(below).st_uid)
             try:
                 if stat.S_ISLNK(os.fstat(below).st_mode):
                     links += 1

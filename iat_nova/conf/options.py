@@ -62,7 +62,6 @@ IAT_OPTS = [
             ("auto", "resctrl; pqos-msr where the kernel has no resctrl"),
             ("resctrl", "the kernel's resctrl"),
             ("pqos-msr", "libpqos, through registers; resctrl must not be mounted"),
-            ("pqos-os", "libpqos, through resctrl"),
         ],
         help="Interface for cache masks (CAT).",
     ),

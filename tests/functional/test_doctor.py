@@ -268,7 +268,7 @@ class Libpqos(Causes):
     def test_not_installed(self):
         """The printed command installs the library; without the option it is no cause."""
         self.assertEqual([], self.causes())
-        self.configure(cat_interface="pqos-os")
+        self.configure(cat_interface="pqos-msr")
         installed = self.folder / "installed"
 
         def load(*_):

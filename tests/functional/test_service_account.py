@@ -468,19 +468,6 @@ class OneByOne(AdversaryCase):
         self.before = self.seen()
         self.assertEqual(1, self.as_root(self.command("restore")))
 
-    def test_groups_of_another_program(self):
-        """A forged snapshot says that libpqos made them: root's restore keeps them."""
-        self.tree.mkdir("COS1")
-        self.before = self.seen()
-        self.tree.mkdir("COS2")
-        os.chown(self.tree.root / "COS2", ACCOUNT, ACCOUNT)  # by an agent that was killed
-        saved = {"pqos-os": {"groups": [], "resctrl": {"default": {}, "monitors": {}}}}
-        with OwnedFolder(self.state).acting_as_owner():
-            SnapshotFile(self.state / "snapshot.json", {}).write(saved)
-        self.assertEqual(0, self.as_root(self.command("restore")))
-        self.assertEqual(("COS1",), self.tree.groups())
-        self.assertFalse((self.state / "snapshot.json").exists())
-
     def test_a_pipe_for_the_history(self):
         """It is refused, and nobody waits for its other end."""
         (self.state / "history.sqlite").unlink()

@@ -2,7 +2,7 @@
 """The back ends on a real kernel over emulated registers; tests inside are reported one by one.
 
 perf and registers read what is fed; masks, classes and DDIO's ways are in the registers, through
-resctrl, with code and data prioritisation too, and through both interfaces of libpqos; back ends
+resctrl, with code and data prioritisation too, and through libpqos; back ends
 are killed while they write. A class for each guest, so that two may run at a time.
 """
 

@@ -138,11 +138,6 @@ PROVEN = {
     "tests.unit.hardware.test_msr.ChaRegisters.test_forged_bits "
     "tests.unit.hardware.test_ddio.Register.test_forged_bits "
     "tests.unit.hardware.test_iordt_classes.Contract.test_forged",
-    "A snapshot of libpqos": f"{ATTACK}.OneByOne.test_groups_of_another_program "
-    "tests.unit.hardware.test_pqos.OsInterface.test_groups_that_root_makes "
-    "tests.lab.guest.pqos.OsContract.test_owners_of_groups",
-    "A snapshot that root alone": "tests.unit.hardware.test_pqos.OsInterface."
-    "test_a_forged_snapshot",
     "A snapshot of resctrl": "tests.unit.hardware.test_resctrl.Restoring."
     "test_forged_monitoring_groups",
     "A root port": "tests.unit.hardware.test_rootport.Wired.test_a_forged_snapshot",

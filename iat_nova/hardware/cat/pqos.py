@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CAT through libpqos: for hosts whose tools use libpqos, or without resctrl.
+"""CAT through libpqos's MSR interface: for hosts without resctrl.
 
-The MSR interface writes the class registers directly. No other program may write these, so the MSR
-interface is refused while resctrl is mounted. The OS interface drives resctrl with groups COS1,
-COS2 and so on, and needs all classes. If resctrl is available, `resctrl` is the better choice.
+The interface writes the class registers directly. No other program may write these, so it is
+refused while resctrl is mounted.
 """
 
 from __future__ import annotations
@@ -17,9 +16,8 @@ from typing import Any
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits, pqos_saved
 from iat_nova.hardware.cat.cpuid import L3Allocation, l3_allocation
-from iat_nova.hardware.cat.pqos_lib import Core, Interface, Pqos
-from iat_nova.hardware.cat.resctrl import Inspection, Resctrl
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs
+from iat_nova.hardware.cat.pqos_lib import Core, Pqos
+from iat_nova.hardware.cat.resctrl import Inspection
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
 from iat_nova.hardware.kernel.shape import Shape
@@ -30,36 +28,29 @@ from iat_nova.model import CacheDomain, Message, WayMask, message
 class PqosAllocator:
     """`hardware.api.CacheAllocator` on libpqos.
 
-    The library is initialised at first use. With the OS interface, initialisation makes groups and
-    does not happen before `apply`. `coupled` and `complete` as in `resctrl.Resctrl`. `account`
-    returns the user ID that may replace the snapshot file, see `snapshot_file.account_of`.
+    The library is initialised at first use. `resctrl`: the kernel's mount point, where nothing may
+    be mounted. `coupled` and `complete` as in `resctrl.Resctrl`.
     """
 
     def __init__(
         self,
-        interface: Interface,
         topology: Topology,
-        fs: ResctrlFs,
+        resctrl: Path,
         *,
         coupled: bool = False,
         complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
-        open_library: Callable[[Interface, Iterable[int]], Pqos] = Pqos,
+        open_library: Callable[[Iterable[int]], Pqos] = Pqos,
         lock: Path = PQOS_LOCK,
         devices: Path = Path("/dev/cpu"),
-        account: Callable[[], int] = os.geteuid,
     ) -> None:
-        self._interface = interface
         self._topology = topology
-        self._fs = fs
-        self._resctrl = Resctrl(fs, topology, coupled=coupled)
+        self._resctrl = resctrl
         self._coupled = coupled
         self._complete = complete
         self._open_library = open_library
         self._lock = lock
         self._devices = devices
-        self._account = account
         self._opened: Pqos | None = None
-        self._made: frozenset[str] = frozenset()  # groups after the library's initialisation
         self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes of other programs
@@ -77,14 +68,7 @@ class PqosAllocator:
         A CPU seen once stays in its domain while it is offline.
         """
         self._renew_library()
-        if self._interface is Interface.MSR:
-            found = self._domains_of_library()
-        else:
-            classes = self._fs.info().closids  # libpqos takes all classes
-            found = tuple(
-                dataclasses.replace(domain, classes=classes) for domain in self._resctrl.domains()
-            )
-        self._domains |= {domain.id: self._complete(domain) for domain in found}
+        self._domains |= {one.id: self._complete(one) for one in self._domains_of_library()}
         return tuple(self._domains[number] for number in sorted(self._domains))
 
     def look(self) -> tuple[CacheDomain, ...]:
@@ -93,8 +77,6 @@ class PqosAllocator:
         The number of classes includes classes of other programs, and masks may need more ways than
         reported.
         """
-        if self._interface is Interface.OS:
-            return self.domains()
         return tuple(
             self._complete(self._domain(cache, l3_allocation(cache.cpus[0], self._devices)))
             for cache in self._topology.caches()
@@ -135,24 +117,8 @@ class PqosAllocator:
     def _library(self) -> Pqos:
         if self._opened is None:
             self._check_alone()
-            self._opened = self._open_library(self._interface, self._topology.online())
-            if self._interface is Interface.OS:
-                self._made = frozenset(self._fs.groups())
-                self._give_groups()
-                limits = self._fs.other_lines(DEFAULT_GROUP)
-                for group in sorted(self._made):
-                    self._fs.set_other_lines(group, limits)
+            self._opened = self._open_library(self._topology.online())
         return self._opened
-
-    def _give_groups(self) -> None:
-        """Give libpqos's groups, as root, to the account that decides on the snapshot.
-
-        A restore removes no other groups; see `pqos_saved.groups_made`.
-        """
-        account = self._account()
-        if os.geteuid() == 0 and account != 0:
-            for group in sorted(self._made):
-                self._fs.give(group, account)
 
     def _renew_library(self) -> None:
         """Shut libpqos down if the online CPUs changed: libpqos knows the CPUs of its start."""
@@ -162,26 +128,17 @@ class PqosAllocator:
                 self.close()
 
     def _check_alone(self) -> None:
-        mounted = (self._fs.root / "schemata").exists()
         owner = lock_holder(self._lock)
         if owner not in (None, os.getpid()):  # initialising could wait for the lock for ever
             raise HardwareError(
                 message("pqos-in-use", process=owner, path=str(self._lock)),
                 message("end-or-use-resctrl"),
             )
-        if self._interface is Interface.MSR and mounted:
+        if (self._resctrl / "schemata").exists():
             raise HardwareError(
-                message("pqos-beside-resctrl", path=str(self._fs.root)),
-                message("use-resctrl-or-umount", path=str(self._fs.root)),
+                message("pqos-beside-resctrl", path=str(self._resctrl)),
+                message("use-resctrl-or-umount", path=str(self._resctrl)),
             )
-        if self._interface is Interface.OS:
-            self._fs.info()  # the error names the mount command
-            foreign = [name for name in self._fs.groups() if name not in self._made]
-            if foreign:
-                raise HardwareError(
-                    message("pqos-beside-group", path=str(self._fs.root / foreign[0])),
-                    message("remove-group-or-use-resctrl"),
-                )
 
     def _l3cat(self, domain: CacheDomain) -> int:
         return self._core(domain).l3cat_id
@@ -202,10 +159,7 @@ class PqosAllocator:
         if not numbers:
             return {}
         masks = self._library().masks(self._l3cat(found))
-        shown = {name: WayMask(masks[number]) for name, number in numbers.items()}
-        if self._interface is Interface.MSR:
-            return shown
-        return {name: limits.effective(found, mask) for name, mask in shown.items()}
+        return {name: WayMask(masks[number]) for name, number in numbers.items()}
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
         """Read back the memory bandwidth of our classes; see `api.CacheAllocator`."""
@@ -375,22 +329,15 @@ class PqosAllocator:
     @property
     def shape(self) -> Shape:
         """The schema that saved settings must satisfy before use; see `rollback.Restorable`."""
-        return pqos_saved.GROUPS if self._interface is Interface.OS else pqos_saved.REGISTERS
+        return pqos_saved.SHAPE
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
-        if self._interface is Interface.OS:
-            return {"groups": list(self._fs.groups()), "resctrl": self._resctrl.save()}
         self._renew_library()
         return pqos_saved.save(self._library(), self._written)
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
-        """Divide the settings: offline CPUs and sockets keep their registers, but out of reach.
-
-        With the OS interface, the kernel resets offline CPUs, so all settings are in reach.
-        """
-        if self._interface is Interface.OS:
-            return Reach(saved)
+        """Divide the settings: offline CPUs and sockets keep their registers, but out of reach."""
         self._renew_library()
         return pqos_saved.reachable(self._library(), saved)
 
@@ -405,18 +352,8 @@ class PqosAllocator:
                 self._bandwidth_found,
             ):
                 memory.clear()
-        if self._interface is Interface.OS:
-            return self._restore_groups(saved)
         self._renew_library()
         return pqos_saved.restore(self._library(), saved)
-
-    def _restore_groups(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        self.close()
-        self._made = frozenset()
-        if not (self._fs.root / "schemata").exists():
-            return ()
-        made = pqos_saved.groups_made(self._fs, saved, self._account())
-        return self._resctrl.restore(saved["resctrl"], made)
 
     def close(self) -> None:
         """Shut libpqos down without changing the hardware."""

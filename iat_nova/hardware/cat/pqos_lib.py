@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import ctypes
 import dataclasses
-import enum
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -28,6 +27,7 @@ SONAMES = ("libpqos.so.7", "libpqos.so.6", "libpqos.so.5", "libpqos.so.4")
 _MAJORS = range(4, 8)
 _CLASSES_MAX = 128
 _CAP_L3CA, _CAP_MBA = 1, 3
+_INTERFACE_MSR = 0  # enum pqos_interface
 _RETURN = {
     1: message("pqos-error"),
     2: message("pqos-bad-parameter"),
@@ -44,13 +44,6 @@ _RETURN = {
 
 class PqosError(HardwareError):
     """libpqos refused, or has an unknown version or layout."""
-
-
-class Interface(enum.IntEnum):
-    """The interface of libpqos to the hardware (enum pqos_interface)."""
-
-    MSR = 0
-    OS = 1
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -162,17 +155,14 @@ def load(sonames: tuple[str, ...] = SONAMES) -> ctypes.CDLL:
 class Pqos:
     """An initialised libpqos, one per process; `close` releases the lock of libpqos.
 
-    `cpus`: the online CPUs. Initialising with the OS interface makes resctrl groups COS1 and so on.
-    Raises `PqosError`.
+    `cpus`: the online CPUs. Raises `PqosError`.
     """
 
-    def __init__(
-        self, interface: Interface, cpus: Iterable[int], library: ctypes.CDLL | None = None
-    ) -> None:
+    def __init__(self, cpus: Iterable[int], library: ctypes.CDLL | None = None) -> None:
         self._library: Any = library or load()
         self._log = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
-            config = _Config(fd_log=self._log, verbose=-1, interface=interface)
+            config = _Config(fd_log=self._log, verbose=-1, interface=_INTERFACE_MSR)
             self._call("pqos_init", ctypes.byref(config))
         except BaseException:
             os.close(self._log)

@@ -1,42 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The settings that libpqos's interfaces save before the first write, and their restore.
+"""The registers that are saved before libpqos's first write, and their restore.
 
-Of registers: masks and limits of every class, and the class of every CPU; offline CPUs and sockets
-keep their registers, out of reach. Of groups: the names of groups that existed before libpqos made
-its own, and resctrl's settings.
+These are masks and limits of every class, and the class of every CPU; offline CPUs and sockets keep
+their registers, out of reach.
 """
 
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.hardware.cat import resctrl_saved
 from iat_nova.hardware.cat.pqos_lib import Pqos
-from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.hardware.kernel.rollback import Reach, put_all_back
-from iat_nova.hardware.kernel.shape import (
-    INDEX,
-    NUMBER,
-    VALUE,
-    listing,
-    mapping,
-    record,
-    text,
-    whole,
-)
+from iat_nova.hardware.kernel.shape import INDEX, NUMBER, VALUE, mapping, record, whole
 from iat_nova.model import Message, message
 
-_COS_GROUP = re.compile(r"COS\d+")
-GROUPS = record(
-    {"groups": listing(text(r"[^/]{1,255}", "a group's name")), "resctrl": resctrl_saved.SHAPE}
-)
-"""The schema of saved groups."""
-
-REGISTERS = record(
+SHAPE = record(
     {
         "masks": mapping(NUMBER, mapping(NUMBER, VALUE)),
         "classes": mapping(NUMBER, INDEX),
@@ -45,18 +26,6 @@ REGISTERS = record(
     {"partial": whole(1, 1)},
 )
 """The schema of saved registers; `partial` marks those that were out of reach."""
-
-
-def groups_made(fs: ResctrlFs, saved: Mapping[str, Any], account: int) -> tuple[str, ...]:
-    """Return libpqos's groups that are missing in `saved`: groups that were made for our agent.
-
-    `account`: the user ID of the account that decides on the snapshot. An account other than root
-    may forge `saved`, so only groups that belong to the account count then.
-    """
-    names = (name for name in fs.groups() if _COS_GROUP.fullmatch(name))
-    return tuple(
-        name for name in names if name not in saved["groups"] and account in (0, fs.owner(name))
-    )
 
 
 def save(library: Pqos, ours: Container[int]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ class named `api.DEFAULT_CLASS` is applied, and is restored when this class is r
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
@@ -404,8 +404,8 @@ class Resctrl(ResctrlDomains, AllReachable):
         """Return, as plain JSON values, the settings for `restore`."""
         return resctrl_saved.save(self._fs)
 
-    def restore(self, saved: Mapping[str, Any], others: Iterable[str] = ()) -> tuple[Message, ...]:
-        """Remove our groups and `others`, and restore the saved settings; return messages.
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Remove our groups, and restore the saved settings; return messages.
 
         Works on any instance, also in another process, and may be repeated. If resctrl is not
         mounted any more, there is nothing to restore: unmounting resets every class. Raises
@@ -414,7 +414,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         try:
             if not self.mounted():
                 return ()
-            return resctrl_saved.restore(self._fs, saved, (*others, *self.own_groups()))
+            return resctrl_saved.restore(self._fs, saved, self.own_groups())
         finally:
             self._forget()
 

@@ -168,20 +168,6 @@ class ResctrlFs:
         """Return the names of all control groups except the default group."""
         return tuple(name for name in self._folders("") if name not in _NOT_GROUPS)
 
-    def owner(self, group: str) -> int | None:
-        """Return the user ID of the account that made a control group; None without the group.
-
-        The kernel gives a new group to the account that makes the group (`rdtgroup_kn_set_ugid`).
-        """
-        try:
-            return (self.root / group).stat().st_uid
-        except FileNotFoundError:
-            return None
-
-    def give(self, group: str, account: int) -> None:
-        """Make another account the owner of a control group, as root. Raises `ResctrlError`."""
-        self._do(group, f"chown {account}", lambda name: os.chown(self.root / name, account, -1))
-
     def _folders(self, folder: str) -> list[str]:
         """Return the names of a folder's subfolders. Raises `HardwareError` if unreadable."""
         path = self.root / folder

@@ -24,7 +24,6 @@ from iat_nova.hardware.enforcement.snapshot_file import (
     BOOTLOADER,
     SnapshotError,
     SnapshotFile,
-    account_of,
 )
 from iat_nova.hardware.kernel import locks
 from iat_nova.hardware.kernel.rollback import Reach, Restorable
@@ -318,13 +317,6 @@ class Snapshot:
         self._left, self._unreached = left, tuple(places)
         return Restored(tuple(done), tuple(failed), tuple(places), tuple(agreed))
 
-    def saved(self, name: str) -> Any:
-        """Return the saved settings of a part, or None.
-
-        Raises `SnapshotError` as `pending` does.
-        """
-        return self._known().get(name)
-
     @property
     def pending(self) -> bool:
         """Whether there is a snapshot of this boot: the host may have other settings now.
@@ -338,11 +330,6 @@ class Snapshot:
     def on_disk(self) -> bool:
         """Whether there is a file, readable or not. Raises `SnapshotError`."""
         return self._file.exists
-
-    @property
-    def account(self) -> int:
-        """See `snapshot_file.account_of`. Raises `SnapshotError`."""
-        return account_of(self._path)
 
     def out_of_reach(self) -> tuple[Message, ...] | None:
         """Return the places of all saved settings, if none of them can be restored now.

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -46,20 +45,6 @@ _SHAPE = record(
 
 class SnapshotError(HardwareError):
     """The host cannot be guarded, so it must not be changed."""
-
-
-def account_of(path: Path) -> int:
-    """Return the user ID of the account that decides on a snapshot's file, 0 for root alone.
-
-    An account other than root may forge the file. Without the folder, this process has the settings
-    in memory, and its own account counts. Raises `SnapshotError`.
-    """
-    try:
-        return OwnedFolder(path.parent).account
-    except FileNotFoundError:
-        return os.geteuid()
-    except OSError as error:
-        raise SnapshotError(unusable(path.parent, error)) from error
 
 
 class SnapshotFile:

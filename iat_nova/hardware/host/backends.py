@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.hardware.api import HardwareError, joined
 from iat_nova.hardware.cat.pqos import PqosAllocator
-from iat_nova.hardware.cat.pqos_lib import Interface, load
+from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.cha_msr import ChaMsr
@@ -28,21 +27,20 @@ from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
-PORT_DCA, DEVICE_CLASS, PORT_RMIDS = "port dca", "ddio iordt", "iordt rmids"
+PQOS, PORT_DCA, DEVICE_CLASS, PORT_RMIDS = "pqos-msr", "port dca", "ddio iordt", "iordt rmids"
 CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
-"""Names of parts: root ports, devices' class and RMIDs, counters programmed through registers."""
+"""Names of parts: libpqos, root ports, devices' class and RMIDs, counters set by registers."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Preferences:
     """The operator's choice of interfaces; ``auto`` takes the first usable interface.
 
-    `cat`: auto, resctrl, pqos-msr, pqos-os. `ddio`: auto, msr, io_alloc, iordt, none.
+    `cat`: auto, resctrl, pqos-msr. `ddio`: auto, msr, io_alloc, iordt, none.
     `counters`: auto, perf, msr. `cha_slices`: LLC slices counted in every package, None for all; at
     least one slice per cluster of sub-NUMA clustering. `memory_bandwidth_gbps`: memory bandwidth of
     a cache domain, for limits that are not in percent. `port_dca`: switch the root ports in
-    `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC by tenant. `account` returns the
-    user ID of the account that decides on the snapshot.
+    `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC by tenant.
     """
 
     cat: str = "auto"
@@ -54,7 +52,6 @@ class Preferences:
     dca_off_ports: tuple[str, ...] = ()
     dca_ports: tuple[str, ...] = ()
     monitor: bool = False
-    account: Callable[[], int] = os.geteuid
 
 
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Machine:
@@ -103,7 +100,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
             bandwidth=_of_the_whole(domain.bandwidth, wanted.memory_bandwidth_gbps),
         )
 
-    allocator = _allocator(host, cat_choice.chosen, complete, wanted.account)
+    allocator = _allocator(host, cat_choice.chosen, complete)
     counters, counters_choice = counter_choice.counters(host, clock, wanted.counters, reader)
     parts: dict[str, Restorable] = {DEVICE_CLASS: ddio} if isinstance(ddio, DeviceClass) else {}
     counted = monitors.port_monitor(host) if wanted.monitor and parts else None
@@ -180,22 +177,19 @@ def _has_port_dca(host: Host) -> bool:
     return host.model is events.SKYLAKE
 
 
-def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
+def restorers(host: Host) -> dict[str, Restorable]:
     """Return restorers for the parts of every possible choice, by name; nothing is opened yet.
 
     Settings that one agent saved must be restored even if the next agent would choose other
     interfaces, or none. For example, a counter that cannot be opened must not prevent restoring
-    masks. `account` as in `Preferences`.
+    masks.
     """
     # First: devices leave their class before their class goes.
     parts: dict[str, Restorable] = {
         DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED)),
         PORT_RMIDS: monitors.restorer(host),
     }
-    parts |= {
-        name: PqosAllocator(interface, host.topology, host.fs, account=account)
-        for name, interface in _INTERFACES.items()
-    }
+    parts[PQOS] = PqosAllocator(host.topology, host.roots.resctrl)
     parts["resctrl"] = Resctrl(host.fs, host.topology)
     parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
     if _has_port_dca(host):  # otherwise no agent saved ports, and the register has another meaning
@@ -208,12 +202,9 @@ def restorers(host: Host, account: Callable[[], int]) -> dict[str, Restorable]:
     return parts
 
 
-_INTERFACES = {"pqos-msr": Interface.MSR, "pqos-os": Interface.OS}
-
-
 def _cat(host: Host, wanted: str) -> ChosenInterface:
     """Choose the interface for CAT: resctrl wherever the kernel offers resctrl."""
-    if wanted in _INTERFACES:
+    if wanted == PQOS:
         load()  # the error names the package to install
         return ChosenInterface("cat", wanted, ASKED)
     try:
@@ -223,26 +214,21 @@ def _cat(host: Host, wanted: str) -> ChosenInterface:
         if wanted != "auto" or kernel_has_it:
             raise
         load()
-        return ChosenInterface("cat", "pqos-msr", message("pqos-instead", error=error.message))
+        return ChosenInterface("cat", PQOS, message("pqos-instead", error=error.message))
     return ChosenInterface("cat", "resctrl", message("resctrl-arbitrates"))
 
 
 def _allocator(
-    host: Host,
-    name: str,
-    complete: Callable[[CacheDomain], CacheDomain],
-    account: Callable[[], int],
+    host: Host, name: str, complete: Callable[[CacheDomain], CacheDomain]
 ) -> Resctrl | PqosAllocator:
     coupled = host.resctrl.coupled
-    if name in _INTERFACES:
+    if name == PQOS:
         return PqosAllocator(
-            _INTERFACES[name],
             host.topology,
-            host.fs,
+            host.roots.resctrl,
             coupled=coupled,
             complete=complete,
             devices=host.roots.msr,
-            account=account,
         )
     return Resctrl(
         host.fs,

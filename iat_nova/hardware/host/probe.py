@@ -32,9 +32,6 @@ from iat_nova.hardware.kernel.sockets import TABLE, Sockets
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, message
 
-_OF_GROUPS = ("group-of-libvirt", "group-of-other")
-"""Codes of findings about a control group, named by their value `group`."""
-
 
 class Level(enum.StrEnum):
     """The effect of a finding on the agent."""
@@ -113,11 +110,10 @@ class Host:
         return self.cpu_model.known
 
 
-def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) -> list[Finding]:
+def findings(host: Host, *, agent: int | None = None) -> list[Finding]:
     """Examine all interfaces; return findings in the order of repair.
 
-    `ours`: groups that libpqos made for us. `agent`: PID of a running agent. Resources of these do
-    not count as another owner's.
+    `agent`: PID of a running agent, whose resources do not count as another owner's.
     """
     found = []
     for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha):
@@ -125,29 +121,15 @@ def findings(host: Host, *, ours: Iterable[str] = (), agent: int | None = None) 
             found += look(host)
         except HardwareError as error:
             found.append(refusal(look.__name__.strip("_"), error))
-    return _not_ours([*found, *_pqos_library(), *_pqos(host, agent)], ours)
+    return [*found, *_pqos_library(), *_pqos(host, agent)]
 
 
-def owners(host: Host, *, ours: Iterable[str] = ()) -> tuple[Message, ...]:
+def owners(host: Host) -> tuple[Message, ...]:
     """Return a message for each other program that allocates cache now.
 
-    The check is cheap enough for every reading of the inventory. `ours`: groups that libpqos made
-    for us.
+    The check is cheap enough for every reading of the inventory.
     """
-    return reasons(_not_ours([*_resctrl(host), *_pqos(host)], ours), Level.OBSERVE)
-
-
-def _not_ours(found: list[Finding], ours: Iterable[str]) -> list[Finding]:
-    """Leave out groups that libpqos's OS interface made for us, which take every class."""
-    made = frozenset(ours)
-    if not made:
-        return found
-    return [
-        one
-        for one in found
-        if one.state.code != "no-class-left"
-        and not (one.state.code in _OF_GROUPS and one.state.values["group"] in made)
-    ]
+    return reasons([*_resctrl(host), *_pqos(host)], Level.OBSERVE)
 
 
 def reasons(found: Iterable[Finding], level: Level) -> tuple[Message, ...]:

@@ -61,8 +61,6 @@ _CLASSES: Mapping[str, str] = {
     "pqos-in-use": "process {process} uses libpqos ({path})",
     "pqos-beside-resctrl": "{path} is mounted: libpqos's MSR interface would write registers that "
     "the kernel manages, and the kernel would not notice",
-    "pqos-beside-group": "{path}: another program made this group, and libpqos's OS interface "
-    "needs every class",
     "pqos-without-cpus": "cache domain {domain}: libpqos knows none of its CPUs",
     "pqos-without-l3": "libpqos: this machine has no L3 cache allocation",
     "pqos-without-capabilities": "libpqos returned no capabilities",
@@ -350,7 +348,6 @@ _REMEDIES: Mapping[str, str] = {
     "--iface=msr -R l3cdp-off",
     "use-resctrl-or-umount": "use resctrl, or umount {path}",
     "end-or-use-resctrl": "end the program, or use resctrl",
-    "remove-group-or-use-resctrl": "remove the group (rmdir), or use resctrl",
     "spare-or-free-class": "do not use the class, or free the class: pqos -R",
     "ask-doctor-and-pqos": "iat-nova doctor shows what is missing, pqos -v -s what libpqos says",
     # registers and root ports

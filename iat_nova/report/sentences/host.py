@@ -78,7 +78,7 @@ _FINDINGS: Mapping[str, str] = {
     "monitored-occupancy": "occupancy",
     "monitored-traffic": "memory traffic",
     # libpqos
-    "libpqos-usable": "{library}, for cat_interface = pqos-msr and pqos-os",
+    "libpqos-usable": "{library}, for cat_interface = pqos-msr",
     "libpqos-in-use": "process {pid} holds {path}: it allocates cache, or is about to",
     # whose rights
     "rights-of-service": "of the service: {account:also}",

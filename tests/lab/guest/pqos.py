@@ -8,7 +8,7 @@ import unittest
 
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.hardware.cat.pqos import PqosAllocator
-from iat_nova.hardware.cat.pqos_lib import Interface, Pqos, PqosError, load
+from iat_nova.hardware.cat.pqos_lib import Pqos, PqosError, load
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.model import WayMask
 from tests.lab.guest.machine import TOPOLOGY, Registers, mount, plug, unmount
@@ -17,7 +17,6 @@ from tests.said import raises, sentence
 from tests.unit.hardware import contract
 
 REGISTERS = Registers()
-ACCOUNT = 64123  # nobody's number
 
 try:
     load()
@@ -26,27 +25,23 @@ except PqosError as error:
     MISSING = sentence(error)
 
 
-class OnPqos:
-    """Has an allocator and checks after each test that the machine is as it was found."""
-
-    interface = Interface.MSR
+@proves("libpqos: pqos-msr")
+class MsrContract(contract.AllocatorContract, unittest.TestCase):
+    """The contract of every allocator; after each test the machine is as it was found."""
 
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
         if MISSING:
             raise unittest.SkipTest(MISSING)
-        if cls.interface is Interface.MSR:
-            unmount()
-        else:
-            mount()
+        unmount()
 
     def setUp(self):
         self.found = REGISTERS.everything()
         super().setUp()
 
     def make(self):
-        allocator = PqosAllocator(self.interface, TOPOLOGY, ResctrlFs(), coupled=True)
+        allocator = PqosAllocator(TOPOLOGY, ResctrlFs().root, coupled=True)
         saved = json.loads(json.dumps(allocator.save()))
         self.addCleanup(self.check_restored, allocator, saved)
         return allocator
@@ -55,12 +50,7 @@ class OnPqos:
         allocator.restore(saved)
         self.assertEqual((), allocator.restore(saved))
         allocator.close()
-        left = REGISTERS.everything()
-        if self.interface is Interface.MSR:
-            self.assertEqual(self.found, left)
-        else:
-            self.assertEqual(self.found["classes"], left["classes"])
-            self.assertEqual((), ResctrlFs().groups())
+        self.assertEqual(self.found, REGISTERS.everything())
 
     def class_of(self, cpu):
         return REGISTERS.pqr_assoc(cpu)[0] or None
@@ -82,11 +72,6 @@ class OnPqos:
         self.assertEqual((), allocator.inspect().foreign)
         number = REGISTERS.pqr_assoc(cpu)[0]
         self.assertEqual(0x3, REGISTERS.cbm(number, TOPOLOGY.package(cpu)))
-
-
-@proves("libpqos: pqos-msr")
-class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
-    """The contract of every allocator on the MSR interface."""
 
     def test_the_registers(self):
         """Masks and classes are in the registers of the domain's socket."""
@@ -142,45 +127,6 @@ class MsrContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
         self.assertEqual(1, REGISTERS.pqr_assoc(cpu)[0])
 
 
-@proves("libpqos: pqos-os")
-class OsContract(OnPqos, contract.AllocatorContract, unittest.TestCase):
-    """The contract of every allocator on the OS interface."""
-
-    interface = Interface.OS
-
-    def test_groups_of_an_operator(self):
-        """Groups that `pqos` made are not taken over."""
-        os.mkdir("/sys/fs/resctrl/COS1")
-        self.addCleanup(os.rmdir, "/sys/fs/resctrl/COS1")
-        with raises(self, HardwareError, "COS1: another program made this group"):
-            self.apply(*self.classes(a=WayMask(0x3)))
-        self.assertEqual(("COS1",), ResctrlFs().groups())
-
-    def test_owners_of_groups(self):
-        """The kernel notes who made a group; a forged snapshot removes no group of another account.
-
-        Groups that root makes for the service's snapshot are the service's.
-        """
-        user = f"--reuid={ACCOUNT}"
-        may = ("--inh-caps=+dac_override", "--ambient-caps=+dac_override")
-        made = "/sys/fs/resctrl/COS1"
-        subprocess.run(["setpriv", user, "--clear-groups", *may, "mkdir", made], check=True)
-        self.assertEqual(ACCOUNT, os.stat(made).st_uid)
-        os.rmdir(made)
-        service = PqosAllocator(
-            self.interface, TOPOLOGY, ResctrlFs(), coupled=True, account=lambda: ACCOUNT
-        )
-        found = json.loads(json.dumps(service.save()))
-        service.apply(self.domain.id, self.classes(a=WayMask(0x3)))
-        self.assertEqual({ACCOUNT}, {ResctrlFs().owner(name) for name in ResctrlFs().groups()})
-        service.close()
-        os.rmdir(made)
-        os.mkdir(made)  # another program, as root
-        service.restore(found)
-        self.assertEqual(("COS1",), ResctrlFs().groups())
-        os.rmdir(made)
-
-
 class Beside(unittest.TestCase):
     """libpqos and resctrl on one host."""
 
@@ -193,14 +139,14 @@ class Beside(unittest.TestCase):
 
     def test_registers_are_the_kernels(self):
         """While resctrl is mounted the MSR interface is refused."""
-        allocator = PqosAllocator(Interface.MSR, TOPOLOGY, ResctrlFs())
+        allocator = PqosAllocator(TOPOLOGY, ResctrlFs().root)
         with raises(self, HardwareError, "is mounted"):
             allocator.domains()
 
     def test_opened_and_closed(self):
         """Opening and closing leaks no descriptor."""
-        Pqos(Interface.MSR, TOPOLOGY.online()).close()
+        Pqos(TOPOLOGY.online()).close()
         before = len(os.listdir("/proc/self/fd"))
         for _ in range(3):
-            Pqos(Interface.MSR, TOPOLOGY.online()).close()
+            Pqos(TOPOLOGY.online()).close()
         self.assertEqual(before, len(os.listdir("/proc/self/fd")))

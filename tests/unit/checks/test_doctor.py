@@ -150,20 +150,6 @@ class Host(DoctorCase):
             self.assertNotIn(code, [row["code"] for row in others])
             self.assertEqual(["cache allocation"], list(others[-1]["values"]["subjects"]))
 
-    def test_groups_that_libpqos_makes(self):
-        """COS groups are ours when an agent's snapshot tells that they came after it."""
-        self.configure(cat_interface="pqos-os")
-        for number in range(1, 8):
-            self.tree.mkdir(f"COS{number}")
-        self.assertEqual(1, self.rows()[0])
-        part = mock.Mock()
-        for before, status in ((["COS1"], 1), ([], 0)):
-            part.save.return_value = {"groups": before, "resctrl": {"default": {}, "monitors": {}}}
-            restoring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
-            found, rows = self.rows()
-            self.assertEqual((status, bool(before)), (found, "foreign group" in rows))
-            self.settings().snapshot_path.unlink()
-
     def test_what_was_read(self):
         """The configuration files, in their order; and one that the service may not read."""
         subject = "configuration files"

@@ -197,20 +197,6 @@ class Paths(Case):
             with self.subTest(path), self.assertRaisesRegex(OSError, "of another account"):
                 OwnedFolder(path).entries()
 
-    @AS_ROOT
-    def test_who_decides(self):
-        """The first owner other than root on the path, who may replace all folders below."""
-        below = self.path / "by_root"
-        below.mkdir()
-        self.assertEqual(0, OwnedFolder(below).account)
-        self.give_away()
-        self.assertEqual(ACCOUNT, OwnedFolder(below).account)
-        self.assertEqual(0, OwnedFolder(self.outside).account)
-        (self.outside / "link").symlink_to(below)
-        self.assertEqual(ACCOUNT, OwnedFolder(self.outside / "link").account)
-        with self.assertRaises(FileNotFoundError):
-            self.assertTrue(OwnedFolder(self.path / "none").account)
-
 
 @AS_ROOT
 class AnotherAccount(Case):

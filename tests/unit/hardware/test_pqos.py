@@ -2,18 +2,15 @@
 import ctypes
 import dataclasses
 import json
-import os
 import struct
 import subprocess
 import sys
 import unittest
-from types import SimpleNamespace
-from unittest import mock
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import pqos_lib
 from iat_nova.hardware.cat.pqos import PqosAllocator
-from iat_nova.hardware.cat.pqos_lib import Capability, Core, Interface, Pqos, PqosError
+from iat_nova.hardware.cat.pqos_lib import Capability, Core, Pqos, PqosError
 from iat_nova.hardware.kernel.shape import check
 from iat_nova.model import BandwidthControl, WayMask, message
 from tests.said import raises
@@ -128,7 +125,7 @@ class Binding(unittest.TestCase):
     """What is checked when the library is loaded, and what is read and written after that."""
 
     def open(self, library):
-        pqos = Pqos(Interface.MSR, range(4), library)
+        pqos = Pqos(range(4), library)
         self.addCleanup(pqos.close)
         return pqos
 
@@ -190,7 +187,7 @@ class Binding(unittest.TestCase):
         library = Library()
         library.do_pqos_cap_get = lambda cap, cpu: None
         with raises(self, PqosError, "returned no capabilities"):
-            Pqos(Interface.MSR, range(4), library)
+            Pqos(range(4), library)
         self.assertEqual(1, library.ended)
 
     def test_no_allocation(self):
@@ -318,11 +315,11 @@ class MsrCase:
 
     def make(self, **options):
         return PqosAllocator(
-            Interface.MSR, self.cpus.topology, SimpleNamespace(root=self.folder / "resctrl"),
-            coupled=True, open_library=self.open, devices=self.folder, **options,
+            self.cpus.topology, self.folder / "resctrl", coupled=True,
+            open_library=self.open, devices=self.folder, **options,
         )  # fmt: skip
 
-    def open(self, _interface, cpus):
+    def open(self, cpus):
         self.log.append("open")
         self.registers.begin(cpus)
         return self.registers
@@ -526,8 +523,8 @@ class MsrInterface(MsrCase, unittest.TestCase):
             "print('held', flush=True); sys.stdin.read()"
         )
         self.allocator = PqosAllocator(
-            Interface.MSR, self.cpus.topology, SimpleNamespace(root=self.folder / "resctrl"),
-            open_library=lambda _interface, _cpus: self.fail("initialised"), lock=lock,
+            self.cpus.topology, self.folder / "resctrl", lock=lock,
+            open_library=lambda _cpus: self.fail("initialised"),
         )  # fmt: skip
         with subprocess.Popen(
             [sys.executable, "-c", code, lock],
@@ -664,108 +661,3 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertTrue(other.restore(saved))
         self.assertEqual(found, self.state())
         self.assertEqual((), other.restore(saved))
-
-
-class OsInterface(unittest.TestCase):
-    """libpqos on resctrl: nothing is opened before the first write, and COS groups are ours."""
-
-    def setUp(self):
-        folder = trees.folder(self)
-        self.cpus = trees.Cpus(folder / "cpu")
-        self.tree = trees.KernelTree(folder / "resctrl", self.cpus)
-        self.found = self.tree.state()
-        self.opened = []
-
-    def open(self, interface, cpus):
-        self.opened.append(interface)
-        for name in {f"COS{n}" for n in range(1, 8)}.difference(self.tree.groups()):
-            self.tree.mkdir(name)
-        registers = Registers([])
-        registers.cores = tuple(Core(cpu, 0, 0) for cpu in cpus)
-        registers.values = {0: dict.fromkeys(range(8), 0x7FF)}
-        registers.limits = {0: dict.fromkeys(range(8), 100)}
-        return registers
-
-    def make(self, **options):
-        return PqosAllocator(
-            Interface.OS, self.cpus.topology, self.tree, coupled=True, open_library=self.open,
-            **options,
-        )  # fmt: skip
-
-    def test_looking_makes_no_groups(self):
-        """Domains and the snapshot come from resctrl itself; limits stay those found."""
-        allocator = self.make()
-        allocator.save()
-        self.assertEqual(8, allocator.domains()[0].classes)
-        self.assertEqual([], self.opened)
-        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
-        self.assertEqual([Interface.OS], self.opened)
-        self.assertEqual(8, allocator.domains()[0].classes)
-
-    def test_restored(self):
-        """libpqos's groups that were not there before are removed, once."""
-        allocator = self.make()
-        saved = json.loads(json.dumps(allocator.save()))
-        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
-        self.assertEqual(7, len(allocator.restore(saved)))
-        self.assertEqual(self.found, self.tree.state())
-        self.assertEqual((), self.make().restore(saved))
-
-    def test_a_forged_snapshot(self):
-        """A snapshot of another account removes the groups that this account made, and no others.
-
-        Root alone writes a snapshot of root's: then the name decides.
-        """
-        saved = {"groups": [], "resctrl": {"default": {}, "monitors": {}}}
-        for number in (1, 2):
-            self.tree.mkdir(f"COS{number}")
-        self.assertEqual((), self.make(account=lambda: os.getuid() + 1).restore(saved))
-        self.assertEqual(("COS1", "COS2"), self.tree.groups())
-        with mock.patch.object(self.tree, "owner", {"COS1": 0, "COS2": 64123}.get):
-            self.assertEqual(1, len(self.make(account=lambda: 64123).restore(saved)))
-        self.assertEqual(("COS1",), self.tree.groups())
-        self.assertEqual(1, len(self.make(account=lambda: 0).restore(saved)))
-        self.assertEqual(self.found, self.tree.state())
-
-    def test_groups_that_root_makes(self):
-        """They are given to the account whose snapshot has to remove them after a crash."""
-        for euid, account, given in ((0, 64123, 7), (0, 0, 0), (64123, 64123, 0)):
-            with (
-                self.subTest(euid=euid, account=account),
-                mock.patch("os.geteuid", return_value=euid),
-                mock.patch.object(self.tree, "give") as give,
-            ):
-                allocator = self.make(account=lambda account=account: account)
-                saved = allocator.save()
-                allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
-                groups = [mock.call(f"COS{n}", account) for n in range(1, 8)]
-                self.assertEqual(groups[:given], give.mock_calls)
-                self.make(account=lambda: 0).restore(saved)
-
-    def test_limits_of_bandwidth(self):
-        """libpqos's groups begin with those of the default group."""
-        self.tree.write("schemata", "MB:0=50\n")
-        allocator = self.make()
-        check(allocator.shape, json.loads(json.dumps(allocator.save())))
-        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
-        limits = {self.tree.other_lines(group)["MB"] for group in ("", *self.tree.groups())}
-        self.assertEqual({"0=50"}, limits)
-
-    def test_foreign_groups(self):
-        """libpqos would fail with somebody else's group there, so we say it first."""
-        for name in ("theirs", "COS2"):
-            self.tree.mkdir(name)
-            with raises(self, HardwareError, f"{name}: .*needs every class; .*rmdir"):
-                self.make().apply(0, (ClassMask("a", (0,), WayMask(3)),))
-            self.tree.rmdir(name)
-        self.assertEqual([], self.opened)
-
-    def test_offline_at_the_start(self):
-        """When a CPU comes libpqos is initialised anew, beside its own groups."""
-        self.tree.unplug(3)
-        allocator = self.make()
-        allocator.apply(0, (ClassMask("a", (0,), WayMask(3)),))
-        self.tree.plug(3)
-        self.assertEqual((0, 1, 2, 3), allocator.domains()[0].cpus)
-        allocator.apply(0, (ClassMask("a", (0, 3), WayMask(3)),))
-        self.assertEqual(2, len(self.opened))
