@@ -7,20 +7,26 @@ import sys
 import traceback
 
 from iat_nova.common.untrusted import worded
+from iat_nova.model.message import MessageError, Value, message
 
 
-class StrategyFailed(Exception):
+class StrategyFailed(MessageError):
     """A strategy raised an error, or decided what cannot be applied."""
 
 
-def failed(name: str, at_s: float, error: BaseException, strategy: object) -> StrategyFailed:
-    """Return the error of a strategy that failed at a time of an experiment.
+def refused(name: str, at_s: float, cause: Value) -> StrategyFailed:
+    """Return the error of a strategy that failed at a time of an experiment, for a cause."""
+    return StrategyFailed(message("strategy-failed-at", strategy=name, at_s=at_s, cause=cause))
 
-    `strategy`: the strategy or its factory. The text has file and line in the strategy's module, if
-    the error was raised there or in a function that it called.
+
+def failed(name: str, at_s: float, error: BaseException, strategy: object) -> StrategyFailed:
+    """Return the error of a strategy that raised an error.
+
+    `strategy`: the strategy or its factory. The cause has file and line in the strategy's module,
+    if the error was raised there or in a function that it called.
     """
     file = getattr(sys.modules.get(strategy.__module__), "__file__", None)
     frames = traceback.extract_tb(error.__traceback__)
     places = [f" ({one.filename}, line {one.lineno})" for one in frames if one.filename == file]
     place = places[-1] if places else ""
-    return StrategyFailed(f"strategy {name!r} failed at {at_s:g} s: {worded(error)}{place}")
+    return refused(name, at_s, f"{worded(error)}{place}")

@@ -21,7 +21,7 @@ from iat_nova.agent.loop import Agent
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.clock import Clock
-from iat_nova.experiments.failure import StrategyFailed, failed
+from iat_nova.experiments.failure import failed, refused
 from iat_nova.experiments.sim import nic
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.scenario import Scenario
@@ -31,7 +31,6 @@ from iat_nova.hardware.api import DomainCounts
 from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout, Message
 from iat_nova.model.reasons import Code
-from iat_nova.report import sentences
 from iat_nova.report.log import LogLanguage
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Iteration, Status
@@ -152,8 +151,7 @@ class _Journal(Journal):
 
     def problem(self, code: Code, said: Message, subject: object = "") -> None:
         if code is Code.LAYOUT_IMPOSSIBLE and self._name not in strategies.BUILT_IN:
-            at_s, text = self._server.now(), sentences.text(said)
-            raise StrategyFailed(f"strategy {self._name!r} failed at {at_s:g} s: {text}")
+            raise refused(self._name, self._server.now(), said.values["error"])
         super().problem(code, said, subject)
 
 

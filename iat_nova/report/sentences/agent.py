@@ -77,6 +77,7 @@ SENTENCES: Mapping[str, str] = {
     "tenants",
     "strategy-failed": "cache domain {domain}: the strategy failed, keeping previous masks: "
     "{error}",
+    "strategy-failed-at": "strategy {strategy!r} failed at {at_s:g} s: {cause:also}",
     "decided-again": "cache domain {domain}: decided again",
     "ddio-no-effect": "cache domain {domain}: {verdict:also}",
     "ddio-ways-without-effect": "changing the DDIO ways had no effect: {whose:also} stayed at "

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from iat_nova.cmd.arguments import natural, whole
-from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister
+from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, told
 from iat_nova.experiments.commands import Progress, share, take_without
 from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.plant import bench, loop
@@ -87,7 +87,7 @@ examples:
                     progress=progress,
                 )
         except StrategyFailed as error:
-            raise Failure(str(error)) from error
+            raise Failure(told(error)) from error
         except StrategyError as error:
             raise Failure(str(error), EXIT_USAGE) from error
         columns = tuple(field.name for field in dataclasses.fields(bench.RegretRow))

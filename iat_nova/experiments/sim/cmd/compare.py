@@ -214,7 +214,7 @@ examples:
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 yield scenarios, executor
         except (parallel.ParallelError, StrategyFailed) as error:
-            raise Failure(escape.lines(str(error))) from error
+            raise Failure(escape.lines(told(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
 

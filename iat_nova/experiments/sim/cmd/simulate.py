@@ -124,7 +124,7 @@ examples:
                 progress=self._progress,
             )
         except StrategyFailed as error:
-            raise Failure(escape.lines(str(error))) from error
+            raise Failure(escape.lines(told(error))) from error
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
         finally:

@@ -12,6 +12,7 @@ from iat_nova.experiments.plant.curves import InboundWrites, Load, MissCurve, Pi
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.experiments.plant.sharing import User, occupancy
 from iat_nova.model import Parameters
+from iat_nova.report import sentences
 from iat_nova.strategies import registry as strategies
 from tests.unit.experiments.strategies import failing
 
@@ -139,11 +140,11 @@ class LoopTest(unittest.TestCase):
             with (
                 self.subTest(kind),
                 mock.patch.object(strategies, "find", return_value=kind),
-                self.assertRaisesRegex(
-                    StrategyFailed, f"strategy 'mine' failed at 1 s: .*Error{place}"
-                ),
+                self.assertRaises(StrategyFailed) as caught,
             ):
                 loop.losses(course, lambda: bench.Guarded("mine"), 0.01)
+            text = sentences.text(caught.exception.message)
+            self.assertRegex(text, f"strategy 'mine' failed at 1 s: .*Error{place}")
 
     def test_who_starves(self) -> None:
         """A tenant that matters starves beside idle ways, not with all there is."""

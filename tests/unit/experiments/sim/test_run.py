@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs of a scenario under a strategy: windows between marks, moves, restarts."""
 
+import pickle
 import unittest
 from unittest import mock
 
@@ -8,6 +9,8 @@ from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.reader import load_scenario, read_scenario
 from iat_nova.experiments.sim.run import run
 from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.model import Message
+from iat_nova.report import sentences
 from iat_nova.strategies import registry
 from tests.unit.experiments.sim import scenes
 from tests.unit.experiments.strategies import failing
@@ -52,21 +55,28 @@ class FailureTest(unittest.TestCase):
     def test_a_failing_strategy_ends_the_run(self):
         """It decided nothing, so its figures mean nothing. The error names strategy and line.
 
-        The line is the strategy's own; what it decided wrong has none.
+        The line is the strategy's own; what it decided wrong has none. The error also arrives from
+        a worker process, and its cause is a value: the commands make the sentence.
         """
         scenario = read_scenario(TEXT, "test", "test.yaml")
         wrong = {
             failing.Raises: "strategy 'mine' failed at .* s: ValueError.*failing.py, line [0-9]+.$",
             failing.NoDecision: "strategy 'mine' failed at [0-9.]+ s: TypeError[^/]*$",
             failing.Impossible: "strategy 'mine' failed at .* s: .*way",
+            failing.NoRoom: "^strategy 'mine' failed at [0-9.]+ s: cache domain 0: no mask [^;]*$",
         }
         for kind, text in wrong.items():
             with (
                 self.subTest(kind),
                 mock.patch.object(registry, "find", return_value=kind),
-                self.assertRaisesRegex(StrategyFailed, text),
+                self.assertRaises(StrategyFailed) as caught,
             ):
                 run(scenario, "mine", seconds=1.0)
+            arrived = pickle.loads(pickle.dumps(caught.exception)).message
+            self.assertEqual(caught.exception.message, arrived)
+            self.assertRegex(sentences.text(arrived), text)
+            if kind is failing.NoRoom:
+                self.assertIsInstance(arrived.values["cause"], Message)
 
 
 class MovesTest(unittest.TestCase):

@@ -5,6 +5,8 @@ import importlib.util
 import pathlib
 
 from iat_nova.model import Group, Layout, WayMask
+from iat_nova.model.message import message
+from iat_nova.strategies.layout.plan import LayoutError
 
 EXAMPLE = pathlib.Path(__file__).parents[4] / "doc/source/examples/confine.py"
 _spec = importlib.util.spec_from_file_location("confine", EXAMPLE)
@@ -24,6 +26,13 @@ class NoDecision(confine.Confine):
 
     def step(self, state, inventory, sample):
         return state
+
+
+class NoRoom(confine.Confine):
+    """Finds that its masks do not fit."""
+
+    def step(self, state, inventory, sample):
+        raise LayoutError(message("no-mask-fits", domain=0, least=2, open_ways=1))
 
 
 class Impossible(confine.Confine):
