@@ -230,7 +230,10 @@ def kernel(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """As `kernel`, for small functions called for every line: inlined into their callers."""
+    """As `kernel`, for functions called for every line or in every step: inlined into callers.
+
+    A call copies the description of every array of the state, a few hundred words.
+    """
     return _compiled(function, forceinline=True)
 
 

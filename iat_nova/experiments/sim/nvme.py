@@ -29,7 +29,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.experiments.sim import cache, lcg
-from iat_nova.experiments.sim._compile import kernel
+from iat_nova.experiments.sim._compile import inlined, kernel, merged
 from iat_nova.experiments.sim.machine import LINE_BYTES
 
 PAGE_BYTES = 4096
@@ -173,7 +173,7 @@ def take_done(d: Disks, job: int) -> int:
     return command
 
 
-@kernel
+@inlined
 def _start(d: Disks, disk: int, now_ns: int) -> None:
     """Begin the transfer of commands whose blocks the medium has found, as the module describes."""
     v = d.devices[disk]
@@ -196,7 +196,7 @@ def _start(d: Disks, disk: int, now_ns: int) -> None:
         v[PAGES] += d.jobs[d.commands[command, JOB], BLOCK_PAGES]
 
 
-@kernel
+@merged
 def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) -> bool:
     """Move one page of the active command at `place`; True: the command is complete."""
     v = d.devices[disk]
@@ -226,7 +226,7 @@ def _move_page(d: Disks, c: cache.Caches, disk: int, place: int, sampling: int) 
     return True
 
 
-@kernel
+@merged
 def step(d: Disks, c: cache.Caches, seconds: float, now_ns: int, sampling: int) -> None:
     """Let every disk transfer pages for `seconds`."""
     for disk in range(d.devices.shape[0]):

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.experiments.sim import cache, nic, nvme
-from iat_nova.experiments.sim._compile import kernel
+from iat_nova.experiments.sim._compile import kernel, merged
 from iat_nova.experiments.sim.workloads import threads as th
 
 
-@kernel
+@merged
 def _touch_page(
     t: th.Threads,
     d: nvme.Disks,
@@ -82,7 +82,7 @@ def _take(t: th.Threads, d: nvme.Disks, n: nic.Nics, thread: int, job: int, now_
     return True
 
 
-@kernel
+@merged
 def step(
     t: th.Threads,
     d: nvme.Disks,

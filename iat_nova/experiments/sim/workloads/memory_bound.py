@@ -7,11 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.experiments.sim import cache
-from iat_nova.experiments.sim._compile import kernel
+from iat_nova.experiments.sim._compile import inlined
 from iat_nova.experiments.sim.workloads import threads as th
 
 
-@kernel
+@inlined
 def step(
     t: th.Threads,
     c: cache.Caches,

@@ -314,7 +314,7 @@ def _waiting(t: th.Threads, r: rings.Rings, thread: int, source: int) -> int:
     return waiting
 
 
-@kernel
+@inlined
 def step(
     t: th.Threads,
     r: rings.Rings,

@@ -136,7 +136,7 @@ def settle(t: Threads, thread: int, row: int, sampling: int) -> float:
     return cycles
 
 
-@kernel
+@inlined
 def own_accesses(
     t: Threads, c: cache.Caches, latency: npt.NDArray[np.float64], thread: int, sampled: float
 ) -> None:
