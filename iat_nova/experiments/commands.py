@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 
@@ -15,12 +16,16 @@ from iat_nova.report import times
 
 
 def make(folder: pathlib.Path) -> pathlib.Path:
-    """Make a command's folder of results and return it. Raises `Failure`."""
+    """Make a command's folder of results and return it. Raises `Failure`.
+
+    A folder in which no file can be made is refused too.
+    """
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
     except OSError as error:
         reason = "a file is there" if isinstance(error, FileExistsError) else error.strerror
-        raise Failure(f"folder {folder} cannot be made: {reason}; name another one") from error
+        raise Failure(f"folder {folder} cannot be used: {reason}; name another one") from error
     return folder
 
 
@@ -57,11 +62,12 @@ class Progress:
     """Shows progress and remaining time: live on a terminal, else at each tenth.
 
     `form` is the text, with ``{done}`` and ``{total}``; call the object with both numbers during
-    work.
+    work. `kept_in`: a folder that keeps what is finished; Ctrl-C names it.
     """
 
-    def __init__(self, form: str) -> None:
+    def __init__(self, form: str, kept_in: pathlib.Path | None = None) -> None:
         self._form = form
+        self._kept_in = kept_in
         self._started_s = time.monotonic()
         self._first: int | None = None
         self._told = 0
@@ -84,8 +90,11 @@ class Progress:
             self._told = done * 10 // total
             print(text, file=sys.stderr, flush=True)
 
-    def __exit__(self, *error: object) -> None:
-        """Clear the line."""
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        """Clear the line; after Ctrl-C say where the work continues."""
         if self._live:
             sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        if kind is KeyboardInterrupt and self._kept_in is not None:
+            kept = f"finished runs are kept in {self._kept_in}"
+            print(f"iat-nova: stopped; {kept}, and the same command continues", file=sys.stderr)
+        sys.stderr.flush()

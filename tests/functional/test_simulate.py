@@ -9,6 +9,7 @@ import functools
 import json
 import pathlib
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 from iat_nova.experiments.sim import parallel
@@ -362,7 +363,7 @@ class TestSimulateCompare(CliCase):
                 self.assertEqual((2, True), (status, text in err), err)
                 self.assertEqual([], [one.name for one in self.folder.glob("iat-nova-*")])
 
-    def test_a_folder_that_cannot_be_made(self):
+    def test_a_folder_that_cannot_be_used(self):
         """Every command of the emulated server says which, why and what to do."""
         path = self.folder / "file"
         path.write_text("")
@@ -375,11 +376,26 @@ class TestSimulateCompare(CliCase):
                 (path, "a file is there"),
                 (path / "below", "Not a directory"),
                 (self.folder / ("x" * 300), "File name too long"),
+                (pathlib.Path("/sys"), "Permission denied"),  # to root as well
             ):
                 with self.subTest(name=name, place=place):
                     status, _, err = self.run_it("simulate", name, *asked, str(place))
-                    self.assertEqual(1, status)
-                    self.assertRegex(err, f"{place}.* cannot be made: {why}; name another one")
+                    expected = f"iat-nova: folder {place} cannot be used: {why}; name another one\n"
+                    self.assertEqual((1, expected), (status, err))
+
+    def test_stopped(self):
+        """Ctrl-C: it is said where finished runs are kept, and that the command continues."""
+        out = self.folder / "out"
+        for kept, *asked in (
+            (out / "runs", "compare", "leaky-dma"),
+            (out, "bound", "leaky-dma"),
+            (out / "points", "figures", "iat-4"),
+        ):
+            stopped = mock.patch.object(ThreadPoolExecutor, "submit", side_effect=KeyboardInterrupt)
+            with self.subTest(asked), stopped:
+                status, _, err = self.run_it("simulate", *asked, "--out", str(out))
+                self.assertEqual(130, status)
+                self.assertIn(f"finished runs are kept in {kept}, and the same command", err)
 
     def test_a_compression_that_is_none(self):
         """Nothing simulated, more than all of a second, and a number without a sign are refused."""
@@ -394,15 +410,6 @@ class TestSimulateCompare(CliCase):
         status, _, err = self.run_it("simulate", "compare")
         self.assertEqual(2, status)
         self.assertIn("--all", err)
-
-    def test_a_folder_that_cannot_be(self):
-        """It is said before anything is run."""
-        file = self.folder / "file"
-        file.touch()
-        status, out, err = self.run_it("simulate", "compare", "leaky-dma", "--out", str(file / "x"))
-        self.assertEqual((1, ""), (status, out))
-        self.assertIn("Not a directory", err)
-        self.assertNotIn("runs", err)
 
 
 @mock.patch.object(parallel, "executor", in_process.executor)

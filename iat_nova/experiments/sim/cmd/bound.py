@@ -139,7 +139,7 @@ examples:
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 for scenario in scenarios:
                     form = f"{scenario.name}: {{done}} of at most {{total}} runs"
-                    with Progress(form) as progress:
+                    with Progress(form, parsed_args.out) as progress:
                         one = bound.search(
                             scenario,
                             parsed_args.out,

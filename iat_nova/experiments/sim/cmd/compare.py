@@ -237,7 +237,8 @@ examples:
                 f"{scenario.name}: the bound in {bounds} is of another length, "
                 "compression, scenario or version; search again with iat-nova simulate bound"
             )
-        with Progress(f"{at}: {{done}} of {{total}} runs") as progress:
+        kept_in = parsed_args.out / "runs"
+        with Progress(f"{at}: {{done}} of {{total}} runs", kept_in) as progress:
             found = compare.compare(
                 scenario,
                 strategies,
@@ -245,7 +246,7 @@ examples:
                 against=parsed_args.against,
                 seconds=parsed_args.seconds,
                 bound=None if best is None else best.pc,
-                kept_in=parsed_args.out / "runs",
+                kept_in=kept_in,
                 executor=executor,
                 progress=progress,
             )

@@ -166,7 +166,7 @@ def _rows(
 
     seeds = parsed_args.seeds or SEEDS
     try:
-        with Progress(f"{folder.name}: {{done}} of {{total}} points") as progress:
+        with Progress(f"{folder.name}: {{done}} of {{total}} points", folder) as progress:
             return runner.measure(
                 figures, seeds, folder, parsed_args.jobs, progress, parsed_args.scheduler
             )
