@@ -15,8 +15,11 @@ from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
 from iat_nova.strategies import readings
+from iat_nova.strategies.pollute_buffer import masks
+from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Plan
 from iat_nova.strategies.pollute_buffer.trial import SUFFERS
 from iat_nova.strategies.pollute_buffer.view import View
+from iat_nova.strategies.readings import Looks
 from iat_nova.strategies.registry import DEFAULT
 
 _INDENT = 11
@@ -153,7 +156,10 @@ def _untried(one: PortAccount) -> list[str]:
     sample, numbers = latest.iteration.sample, one.view.now.status.parameters.of(number)
     looks = readings.look(one.seen.inventory.tenants, sample)
     seen = View(one.seen.inventory, numbers, sample, looks)
-    found = [
+    found = []
+    if not _has_room(one, looks):
+        found.append("DDIO's ways and the own ways of tenants leave no way for it")
+    found += [
         f"LLC hits save {_name(one, its)} {seen.hits_save(its.id):.1%} of its cycles: such a port "
         f"stays in DDIO's ways (tried below {SUFFERS:.0%})"
         for its in one.owners
@@ -166,6 +172,16 @@ def _untried(one: PortAccount) -> list[str]:
             f"(threshold_miss_low {low})"
         )
     return found
+
+
+def _has_room(one: PortAccount, looks: Looks) -> bool:
+    """Return whether a way below DDIO's ways remains for a port."""
+    layout, inventory = one.seen.layout, one.seen.inventory
+    if layout is None:
+        return True
+    ddio = layout.ddio.count
+    own = masks.promised(inventory, ddio, looks)
+    return bool(masks.aside(inventory.domain, Plan(frozenset(), BUFFER_WAYS, ddio, own=own)))
 
 
 def _reads(tenant: Tenant) -> bool:

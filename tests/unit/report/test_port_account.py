@@ -14,6 +14,7 @@ from iat_nova.model import (
     Rates,
     Step,
     WayMask,
+    WayRequest,
     message,
 )
 from iat_nova.model.reasons import Code, Reason
@@ -33,10 +34,13 @@ KEPT = message("kept", move=ASIDE, cause=message("speeds", gain=0.2))
 
 
 class PortAccountTest(MomentCase):
-    def seen(self, *ports: DevicePort, priority: Priority = Priority.BE) -> int:
-        """Record ports, and a guest with a device behind each."""
+    def seen(
+        self, *ports: DevicePort, priority: Priority = Priority.BE, guaranteed: int = 0
+    ) -> int:
+        """Record ports, and a guest with a device behind each; ways guaranteed to each tenant."""
         first = stories.inventory()
-        *others, last = first.tenants
+        ways = WayRequest(max(1, guaranteed), 3, 8, guaranteed)
+        *others, last = (dataclasses.replace(one, ways=ways) for one in first.tenants)
         owner = dataclasses.replace(last, priority=priority, ports=tuple(one.id for one in ports))
         inventory = dataclasses.replace(
             first,
@@ -148,6 +152,16 @@ class PortAccountTest(MomentCase):
         self.decide(1, row, DDIO, Step(Action.TRY, "ddio", other))
         self.assertEqual((), self.told().turns)
         self.assertEqual(1, len(self.told(f"1{PORT}").turns))
+
+    def test_no_way_is_free(self) -> None:
+        """Guaranteed ways of all tenants may leave no way between them and DDIO's."""
+        self.history.status(stories.status(strategy=DEFAULT))
+        lack = "DDIO's ways and the own ways of tenants leave no way for it"
+        for number, (guaranteed, ddio_ways) in enumerate(((0, 2), (2, 2), (3, 2), (0, 10)), 1):
+            row = self.seen(DevicePort(PORT, (PORT,)), guaranteed=guaranteed)
+            self.decide(number, row, stories.layout(ddio_ways))
+            reasons = port_account.why(self.told())
+            self.assertEqual(number > 2, lack in reasons, (number, reasons))
 
     def test_why_no_way_of_its_own(self) -> None:
         """A trial is promised only where the strategy may try."""
