@@ -27,6 +27,7 @@ from iat_nova.model import (
     message,
     verbatim,
 )
+from iat_nova.policy import default_text
 from iat_nova.strategies.iat.state import FsmState, IatState
 from tests import nova_shapes as shapes
 from tests.unit.build import Clock
@@ -108,17 +109,13 @@ class Direct:
     """A question that is answered at once, as most are: `iat_nova.common.deadline` without time."""
 
     asked = False
+    __class_getitem__ = classmethod(lambda cls, _kind: cls)
 
     def __init__(self, *_):
         """There is nothing to wait for."""
 
     def ask(self, call):
         return call()
-
-
-class _Generic(Direct):
-    def __class_getitem__(cls, _kind):
-        return cls
 
 
 class Link:
@@ -188,35 +185,16 @@ class Follower:
 
 
 WORDS = (
-    "parameters", "classes", "default", "interval", "ways", "min", "priority", "PC", "match", "0x_",
-    "1", "-1", "1e999", "9" * 30, "10%", "~", "{}", "[]", "*a", "&a", "!!binary", "'x'", ".inf",
-    '"\\ud800"', "<<", "?", "|", "-", ":", "\n", "\n  ", "{", "}", "[", "]", ",", "\0", "\x85",
-    "iat", "$state_dir/x", "state_dir =", "reconcile_s =", "nan", "mode =", "[iat]", "[compute]",
-    "total", "providers", "inventories", "additional", "CUSTOM_LLC_WAY", "extra_specs", "until_s",
-    "since_s", "reason", "true", "null", "<domain", "<vcpu>", "</vcpu>", "<cputune>", "&x;",
-    "<!DOCTYPE a [", "&#1;", "\u2028", "%", "/",
-)  # fmt: skip
-
-
-LEAVES = (
-    "1", "0", "-1", "1.5", "1e999", "null", "true", '"x"', '"\\ud800"', '"\\u0000"', "9" * 30,
-    "NaN", "0x_", "*a", "!!binary x", "!!set {a}", ".inf", "1:30", "2001-01-01", "~", "10%", "4MiB",
-    "1s", '"PC"', "[]", "{}", '"*"', "1e400MiB", '"{% for %}"', '"{{ 1 }}"',
-)  # fmt: skip
-POLICY = (
-    "parameters", "classes", "default", "stack", "host", "pool", "domains", "reserved_ways", "ways",
-    "min", "max", "initial", "name", "match", "flavor", "priority", "weight", "interval", "not",
-    "extra_specs", "iat:llc_ways", "ddio_ways_max", "0", "1",
+    "1", "-1", "1e999", "9" * 30, "10%", "~", "{}", "[]", "*a", "&a", "!!binary", ".inf", "null",
+    '"\\ud800"', "<<", "?", "|", "-", ":", "\n", "\n  ", "{", "}", "[", "]", ",", "\0", "\x85", "%",
+    "$state_dir/x", "[iat]", "classes:", "reserved_ways:", "nan", "<domain", "</vcpu>", "&x;", "/",
 )  # fmt: skip
 PROVIDER = (
-    "providers", "traits", "additional", "inventories", "CUSTOM_LLC_WAYS", "total", "reserved",
-    "max_unit", "identification", "uuid",
-)  # fmt: skip
-REQUEST = ("since_s", "until_s", "ways", "reason", "by", "name")
-SPECS = (
-    "iat:llc_ways", "iat:priority", "iat:io", "hw:cpu_policy", "hw:cpu_dedicated_mask", "x" * 300,
-    "hw:emulator_threads_policy", "hw:cpu_realtime_mask", "hw:mem_page_size", "extra_specs",
-)  # fmt: skip
+    "providers: [{identification: {uuid: $COMPUTE_NODE}, inventories: {additional: "
+    "[{CUSTOM_IAT_LLC_WAY: {total: 4, reserved: 0, max_unit: 2}}]}, traits: {additional: []}}]\n"
+)
+PAUSE = '{"since_s": 1.0, "until_s": null, "reason": "", "by": "x"}'
+SPECS = '{"extra_specs": {"iat:llc_ways": "2", "hw:cpu_policy": "dedicated"}}'
 
 
 class Software:
@@ -243,7 +221,7 @@ class Software:
 
     def patched_software(self):
         for user in ("agent.policy_keeper", "inventory.libvirt"):
-            yield mock.patch(f"iat_nova.{user}.Deadline", _Generic)
+            yield mock.patch(f"iat_nova.{user}.Deadline", Direct)
         source = functools.partial(LibvirtSource, link=self.link)
         yield mock.patch("iat_nova.agent.sources.LibvirtSource", source)
         yield mock.patch("iat_nova.inventory.ovs.Follower", lambda *_: Follower(self))
@@ -252,51 +230,59 @@ class Software:
     def nonsense(self, most=12):
         return "".join(self.chance.choices(WORDS, k=self.chance.randint(0, most)))
 
-    def shaped(self, keys, depth=3):
-        """Return YAML, mostly JSON, with these keys in any places and odd values."""
-        kind = self.chance.random() if depth else 0.0
-        if kind < 0.25:
-            return self.chance.choice(LEAVES)
-        some = self.chance.sample(keys, self.chance.randint(0, min(4, len(keys))))
-        inside = [self.shaped(keys, depth - 1) for _ in some]
-        if kind < 0.35:
-            return f"[{', '.join(inside)}]"
-        pairs = (f'"{key}": {value}' for key, value in zip(some, inside, strict=True))
-        return f"{{{', '.join(pairs)}}}"
+    def odd(self, text):
+        """Return a text with parts cut, doubled, moved or replaced by nonsense."""
+        for _ in range(self.chance.randint(1, 3)):
+            first, second = sorted(self.chance.choices(range(len(text) + 1), k=2))
+            part = self.chance.choice((text[first:second], "", self.nonsense(3)))
+            again = self.chance.choice(("", text[second:], text[first:second]))
+            text = text[:first] + part + again + text[second:]
+        return text[: 1 << 16]
+
+    def replace(self, path, *good):
+        """Replace a file of an operator or of another program by a good text, or by anything."""
+        kinds = ("good", "good", "odd", "odd", "odd", "huge", "link", "folder", "absent")
+        kind = self.chance.choice(kinds)
+        with contextlib.suppress(OSError):  # the folder may be another user's
+            path.parent.mkdir(exist_ok=True)
+            _clear(path)
+            if kind == "folder":
+                path.mkdir()
+            elif kind == "link":
+                path.symlink_to(self.chance.choice((path, "/dev/zero", self.config, "x" * 300)))
+            elif kind != "absent":
+                text = self.chance.choice(good)
+                others = {"odd": self.odd(text), "huge": "#" * (5 << 20)}
+                path.write_text(others.get(kind, text), errors="surrogateescape")
+        self.hint()
 
     # libvirt and Nova ----------------------------------------------------------------------
 
-    def guests(self):
-        """Other guests run, some of them described by nonsense."""
+    def guests(self, odd=0.0):
+        """Other guests run; `odd`: the part of them that is described by nonsense."""
         guests = []
         for number in range(self.chance.choice((0, 1, 2, 3, 4, 4, 30))):
             self.runs += 1
             run = self.chance.choice((number + 1, 100 + self.runs))
-            guests.append((shapes.uuid_of(str(number)), run, self.guest(number, run)))
+            xml = self.guest(f"g{number}", run, self.chance.random() < odd)
+            guests.append((shapes.uuid_of(str(number)), run, xml))
         self.link.guests = tuple(guests)
         self.hint()
 
-    odd = 0.0  # part of the guests
-
-    def guest(self, number, run):
+    def guest(self, name, run, odd):
         cpus = [str(cpu) for cpu in self.msr.cpus]
         pins = {vcpu: self.chance.choice((*cpus, "0,3", "0-3")) for vcpu in range(2)}
         specs = {"iat:priority": self.chance.choice(("PC", "BE"))}
-        name, odd = f"g{number}", self.chance.random() < self.odd
         if odd:
             pins[self.chance.choice((1, -1, 9**9))] = saxutils.escape(self.nonsense(3))
-            specs[self.chance.choice(SPECS)] = self.nonsense(3)
-            name = self.nonsense(3)
+            name = self.chance.choice(("iat:llc_ways", "iat:io", "hw:cpu_policy", "x" * 300))
+            specs[name] = name = self.nonsense(3)
         meta = shapes.metadata(name, extra_specs=specs)
         xml = shapes.domain(name, run=run, meta=meta, tune=shapes.cputune(pins))
-        if odd and self.chance.random() < 0.5:
-            at = self.chance.randrange(len(xml))
-            xml = xml[:at] + self.nonsense(2) + xml[at + self.chance.choice((0, 1, 99)) :]
-        return xml
+        return self.odd(xml) if odd and self.chance.random() < 0.5 else xml
 
     def odd_guests(self):
-        self.odd = 0.6
-        self.guests()
+        self.guests(0.6)
 
     def libvirt(self):
         """The connection breaks, also amid a reading, or is there again."""
@@ -305,9 +291,7 @@ class Software:
         self.hint()
 
     def spool(self):
-        path = self.folder / "spool" / f"{shapes.uuid_of('1')}.json"
-        path.write_text(self.chance.choice((self.nonsense(), self.shaped(SPECS))))
-        self.hint()
+        self.replace(self.folder / "spool" / f"{shapes.uuid_of('1')}.json", SPECS)
 
     # Open vSwitch --------------------------------------------------------------------------
 
@@ -338,19 +322,8 @@ class Software:
 
     def policy(self):
         """The policy's file is replaced by anything, and often read again."""
-        path = self.folder / self.chance.choice(("policy.yaml", "policy.yaml", "shadow.yaml"))
-        _clear(path)
-        kind = self.chance.choice(("good", "good", "odd", "odd", "odd", "huge", "link", "folder"))
-        text = {"good": self.chance.choice(POLICIES), "huge": "#" * (5 << 20), "link": ""}
-        if kind == "folder":
-            path.mkdir()
-        elif kind == "link":
-            path.symlink_to(self.chance.choice((path, "/dev/zero", self.config)))
-        else:
-            key = self.chance.choice(("classes", "parameters: {ddio_ways_max", "reserved_ways"))
-            words = f"{key}: {self.chance.choice(WORDS)}" + "}" * ("{" in key)
-            shaped = self.chance.choice((words, self.shaped(POLICY), self.nonsense()))
-            path.write_text(text.get(kind, shaped))
+        name = self.chance.choice(("policy.yaml", "policy.yaml", "shadow.yaml"))
+        self.replace(self.folder / name, *POLICIES, default_text())
         if self.chance.random() < 0.7:
             self.reload()
 
@@ -368,54 +341,34 @@ class Software:
 
     def provider(self):
         folder = self.folder / "provider"
-        _clear(folder)
-        kind = self.chance.choice(("folder", "file", "link", "absent", "folder"))
-        if kind == "folder":
-            folder.mkdir()
-            (folder / "a.yaml").write_text(
-                self.chance.choice((self.nonsense(), self.shaped(PROVIDER)))
-            )
-        elif kind == "file":
-            folder.write_text("")
-        elif kind == "link":
-            folder.symlink_to(self.chance.choice((folder, "x" * 300, "/proc/1/fd")))
-        self.hint()
+        if os.path.isdir(folder) and self.chance.random() < 0.6:
+            self.replace(folder / "a.yaml", PROVIDER)
+        else:
+            self.replace(folder, "")
 
     def pause(self):
-        path = self.known_settings.state_dir / "pause.json"
-        self.request(path, '{"reason": "", "by": "x", "until_s": null}')
+        self.replace(self.known_settings.state_dir / "pause.json", PAUSE)
 
     def hold(self):
-        name = self.chance.choice((shapes.uuid_of("1"), self.nonsense(1).replace("/", "")[:60]))
-        path = self.known_settings.state_dir / "holds" / f"{name}.json".replace("\0", "")
-        self.request(path, f'{{"ways": {self.chance.randint(0, 12)}, "reason": "", "by": "x"}}')
-
-    def request(self, path, good):
-        with contextlib.suppress(OSError):
-            path.parent.mkdir(exist_ok=True)
-            _clear(path)
-            if self.chance.random() < 0.7:
-                path.write_text(self.chance.choice((good, self.shaped(REQUEST), self.nonsense())))
+        odd = self.nonsense(1).replace("/", "").replace("\0", "")[:60]
+        name = self.chance.choice((shapes.uuid_of("1"), odd))
+        hold = PAUSE.replace("{", f'{{"ways": {self.chance.randint(0, 12)}, "name": "x", ')
+        self.replace(self.known_settings.state_dir / "holds" / f"{name}.json", hold)
 
     # The state directory and the clock -----------------------------------------------------
 
     def history(self):
-        """The history is damaged, locked, removed or a folder."""
-        path = self.known_settings.history_path
+        """The history is locked, cut, or replaced by anything."""
+        path, kind = self.known_settings.history_path, self.chance.choice(("lock", "cut", "", ""))
         with contextlib.suppress(OSError, sqlite3.Error):
-            kind = self.chance.choice(("bytes", "lock", "removed", "folder", "cut"))
             if kind == "lock":
                 other = sqlite3.connect(path, isolation_level=None, timeout=0.0)
                 other.execute("BEGIN EXCLUSIVE")
                 self.holders.append(other)
             elif kind == "cut":
                 os.truncate(path, self.chance.randrange(1 << 14))
-            elif kind == "bytes":
-                path.write_bytes(self.chance.randbytes(5000))
             else:
-                _clear(path)
-                if kind == "folder":
-                    path.mkdir()
+                self.replace(path, "")
 
     def state_dir(self):
         """The state directory is removed, belongs to another user, or cannot be written."""

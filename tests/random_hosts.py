@@ -357,9 +357,7 @@ class World(random_machines.Hardware, random_events.Software, MachineCase):
         """Bring all back online and restore, as the unit does after a crash: all is as found."""
         self.mount()
         self.mend_state_dir()
-        for cpu in sorted(set(self.msr.cpus) - self.cpus.on):
-            self.msr.off.discard(cpu)
-            self.tree.plug(cpu)
+        self.plug(self.off())
         with contextlib.suppress(HardwareError) if self.unsure else contextlib.nullcontext():
             restoring.restore(self.settings())
         if not self.unsure:

@@ -11,15 +11,15 @@ from iat_nova.agent import restoring
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
 from iat_nova.hardware.cat import pqos
-from iat_nova.hardware.cat.pqos_lib import Capability, Core, PqosError
+from iat_nova.hardware.cat.pqos_lib import PqosError
 from iat_nova.hardware.ddio import irdt
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface
 from iat_nova.hardware.host.probe import Host
-from iat_nova.model import BandwidthControl
 from tests.unit.hardware import irdt_tables, trees
 from tests.unit.hardware.registers import FakeMemory
 from tests.unit.hardware.test_ddio import AmdTree
 from tests.unit.hardware.test_iordt_classes import BASE, Tree
+from tests.unit.hardware.test_pqos import Registers
 
 THEIRS = "theirs"
 HARDWARE = {
@@ -55,37 +55,37 @@ class Hardware:
         if self.source is not None:
             self.source.changed.set()
 
-    def plug_out(self):
-        cpu = self.chance.choice(sorted(self.cpus.on))
-        if len(self.cpus.on) > 1:
+    def off(self):
+        return sorted(set(self.msr.cpus) - self.cpus.on)
+
+    def unplug(self, cpus):
+        """Take these CPUs offline, unless no other is online. Returns them."""
+        out = sorted(self.cpus.on.intersection(cpus)) if self.cpus.on.difference(cpus) else []
+        for cpu in out:
             self.msr.off.add(cpu)
             self.tree.unplug(cpu)
+        return out
+
+    def plug(self, cpus):
+        for cpu in cpus:
+            self.msr.off.discard(cpu)
+            self.tree.plug(cpu)
+
+    def plug_out(self):
+        self.unplug({self.chance.choice(sorted(self.cpus.on))})
 
     def plug_in(self):
-        if off := sorted(set(self.msr.cpus) - self.cpus.on):
-            cpu = self.chance.choice(off)
-            self.msr.off.discard(cpu)
-            self.tree.plug(cpu)
+        self.plug(self.chance.sample(self.off(), min(1, len(self.off()))))
 
     def socket_out(self):
-        cpus = self.chance.choice(list(self.cpus.packages.values()))
-        if self.cpus.on - set(cpus):
-            for cpu in sorted(self.cpus.on & set(cpus)):
-                self.msr.off.add(cpu)
-                self.tree.unplug(cpu)
-            return cpus
-        return ()
+        return self.unplug(self.chance.choice(list(self.cpus.packages.values())))
 
     def bounce(self):
-        for cpu in self.socket_out():
-            self.msr.off.discard(cpu)
-            self.tree.plug(cpu)
+        self.plug(self.socket_out())
 
     def swap(self):
         """Bring all CPUs back but those of one socket."""
-        for cpu in sorted(set(self.msr.cpus) - self.cpus.on):
-            self.msr.off.discard(cpu)
-            self.tree.plug(cpu)
+        self.plug(self.off())
         self.socket_out()
 
     def fail_soon(self):
@@ -194,19 +194,16 @@ class Counted:
         self.cpus = set(cpus)
 
     def read(self):
-        now_s = self.world.clock.now()
-        n, odd = int(now_s * 1e6), self.world.oddly_counted
-        cores = {cpu: CoreCounts(n, n, n, n) for cpu in self.cpus}
-        if odd == "error":
+        now_s, world = self.world.clock.now(), self.world
+        if world.oddly_counted == "error":
             raise HardwareError("no")
-        if odd:
-            some = (0, 1, n, 1 << 63, -1)
-            cores = {
-                cpu: CoreCounts(*self.world.chance.choices(some, k=4))
-                for cpu in self.cpus
-                if self.world.chance.random() < 0.7
-            }
-            n = self.world.chance.choice(some)
+        n = int(now_s * 1e6)
+        values = (0, 1, n, 1 << 63, -1) if world.oddly_counted else (n,)
+        watched = [
+            one for one in self.cpus if not world.oddly_counted or world.chance.random() < 0.7
+        ]
+        cores = {cpu: CoreCounts(*world.chance.choices(values, k=4)) for cpu in watched}
+        n = world.chance.choice(values)
         return Counts(now_s, cores, {0: DomainCounts(n, n, None), 1: DomainCounts(n, n, None)})
 
     def close(self):
@@ -347,7 +344,7 @@ def kinds(world):
             made = pqos.PqosAllocator.__init__
             replaced = {
                 **made.__kwdefaults__, "devices": self.roots.msr,
-                "open_library": lambda *_: self.library.opened(),
+                "open_library": self.library.opened,
             }  # fmt: skip
             self.enterContext(mock.patch.object(made, "__kwdefaults__", replaced))
             self.enterContext(mock.patch("iat_nova.hardware.host.backends.load", lambda: None))
@@ -363,73 +360,31 @@ def kinds(world):
             return msr, (self.library, names, lambda _: PqosError("it fails"))
 
         def shared(self):
-            return (*super().shared(), ("library", ("classes", "masks_of", "limits")))
+            return (*super().shared(), ("library", ("classes", "values", "limits")))
 
         def as_is(self):
-            library = self.library
-            kept = {"classes": library.classes, "masks": library.masks_of, "limits": library.limits}
-            return self.msr.values | {name: str(value) for name, value in kept.items()}
+            names = ("classes", "values", "limits")
+            return self.msr.values | {name: str(getattr(self.library, name)) for name in names}
 
         def mask_of(self, cpu, domain):
-            return self.library.masks_of[domain][self.library.classes[cpu]]
+            return self.library.values[10 + domain][self.library.classes[cpu]]
 
     found = (Msr, HandOver, Nonsense, Mounts, Amd, GraniteRapids, Pqos)
     return {kind.__name__.lower(): kind for kind in found}
 
 
-class Library:
-    """libpqos over masks, limits and classes of two sockets in memory."""
-
-    capability = Capability(8, 11, 1 << 20, 0x600, BandwidthControl(10, 10, 100, percent=True))
+class Library(Registers):
+    """libpqos over masks, limits and classes of two sockets, of which CPUs go offline."""
 
     def __init__(self, msr):
+        super().__init__([], msr.cpus)
         self.msr = msr
-        self.masks_of = {socket: dict.fromkeys(range(8), 0x7FF) for socket in (0, 1)}
-        self.limits = {socket: dict.fromkeys(range(8), 100) for socket in (0, 1)}
-        self.classes = dict.fromkeys(msr.cpus, 0)
-        self.cores = ()
 
-    def opened(self):
-        """Return itself: the library knows the CPUs that were online when it was opened."""
-        on = sorted(set(self.msr.cpus) - self.msr.off)
-        self.cores = tuple(Core(cpu, self.msr.cpus[cpu], self.msr.cpus[cpu]) for cpu in on)
+    def opened(self, cpus):
+        self.begin(cpus)
         return self
 
-    def _reach(self, socket):
-        cpu = next((core.cpu for core in self.cores if core.l3cat_id == socket), None)
-        if cpu is None or cpu in self.msr.off:
+    def reach(self, cpus):
+        super().reach(cpus)
+        if self.msr.off.intersection(cpus):
             raise PqosError("its CPU is offline")
-
-    def _reach_cpu(self, cpu):
-        if cpu in self.msr.off:
-            raise PqosError("the CPU is offline")
-
-    def masks(self, socket):
-        self._reach(socket)
-        return dict(self.masks_of[socket])
-
-    def set_masks(self, socket, masks):
-        self._reach(socket)
-        self.masks_of[socket].update(masks)
-
-    def bandwidth(self, socket):
-        self._reach(socket)
-        return dict(self.limits[socket])
-
-    def set_bandwidth(self, socket, limits):
-        self._reach(socket)
-        self.limits[socket].update(limits)
-
-    def class_of(self, cpu):
-        self._reach_cpu(cpu)
-        return self.classes[cpu]
-
-    def set_class(self, cpu, number):
-        self._reach_cpu(cpu)
-        self.classes[cpu] = number
-
-    def min_ways(self):
-        return 1
-
-    def close(self):
-        """Nothing is open."""

@@ -239,15 +239,16 @@ class Binding(unittest.TestCase):
 class Registers:
     """What the allocator needs of `Pqos`, in memory: Skylake's registers of two sockets."""
 
-    def __init__(self, log):
+    def __init__(self, log, sockets=None):
+        self.sockets = sockets or {cpu: cpu // 4 for cpu in range(8)}
         self.capability = Capability(
             classes=8, ways=11, way_bytes=1 << 21, contention=0x600,
             bandwidth=PERCENT,
         )  # fmt: skip
         self.limits = {number: dict.fromkeys(range(8), 100) for number in (20, 21)}
-        self.begin(range(8))
+        self.begin(self.sockets)
         self.values = {number: dict.fromkeys(range(16), 0x7FF) for number in (10, 11)}
-        self.classes = dict.fromkeys(range(8), 0)
+        self.classes = dict.fromkeys(self.sockets, 0)
         self.log = log
         self.fail_at = None
 
@@ -260,7 +261,17 @@ class Registers:
 
     def begin(self, cpus):
         """Be initialised with these CPUs online: no other can be reached from then on."""
-        self.cores = tuple(Core(cpu, 10 + cpu // 4, 20 + cpu // 4) for cpu in sorted(cpus))
+        places = ((cpu, self.sockets[cpu]) for cpu in sorted(cpus))
+        self.cores = tuple(Core(cpu, 10 + socket, 20 + socket) for cpu, socket in places)
+
+    def reach(self, cpus):
+        """Raise `PqosError` unless the library knows the CPUs."""
+        if missing := set(cpus).difference(core.cpu for core in self.cores):
+            raise PqosError(f"CPU {min(missing)}: bad parameter")
+
+    def reach_socket(self, number):
+        """Reach the first CPU of a socket, by which its masks and limits are read and written."""
+        self.reach([core.cpu for core in self.cores if number in (core.l3cat_id, core.mba_id)][:1])
 
     def _change(self, text):
         if self.fail_at is not None:
@@ -270,31 +281,31 @@ class Registers:
         self.log.append(text)
 
     def masks(self, l3cat_id):
+        self.reach_socket(l3cat_id)
         return dict(self.values[l3cat_id])
 
     def set_masks(self, l3cat_id, masks):
+        self.reach_socket(l3cat_id)
         self._change(f"masks {l3cat_id} {masks}")
         coupled = {n: mask | 0x600 if mask & 0x600 else mask for n, mask in masks.items()}
         self.values[l3cat_id] |= coupled
 
     def bandwidth(self, mba_id):
+        self.reach_socket(mba_id)
         return dict(self.limits[mba_id])
 
     def set_bandwidth(self, mba_id, limits):
+        self.reach_socket(mba_id)
         for number, limit in limits.items():
             self._change(f"bandwidth {mba_id} {number} {limit}")
             self.limits[mba_id][number] = limit
 
     def class_of(self, cpu):
-        self._known(cpu)
+        self.reach([cpu])
         return self.classes[cpu]
 
-    def _known(self, cpu):
-        if cpu not in (core.cpu for core in self.cores):
-            raise PqosError(f"CPU {cpu}: bad parameter")
-
     def set_class(self, cpu, number):
-        self._known(cpu)
+        self.reach([cpu])
         self._change(f"class {cpu} {number}")
         self.classes[cpu] = number
 
