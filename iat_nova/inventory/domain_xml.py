@@ -29,10 +29,10 @@ class LibvirtDomain:
 
     `run` is libvirt's id, None for a domain that does not run (a stopped guest keeps its pins in
     the XML). `vcpus` is the maximum number of vCPUs, `unplugged` the vCPUs that are not plugged
-    now. An unplugged vCPU runs nowhere, with or without a pin. `resizable`: vCPUs can be plugged or
-    unplugged while the guest runs. `pins` holds only the vCPUs with a `<vcpupin>`; other vCPUs
-    float over `cpuset`, or over all CPUs if `cpuset` is None. An unreadable pin or `cpuset` is
-    empty. `emulator_cpus` are the CPUs to which the emulator and the I/O threads are pinned.
+    now. An unplugged vCPU runs nowhere, with or without a pin. `pins` holds only the vCPUs with a
+    `<vcpupin>`; other vCPUs float over `cpuset`, or over all CPUs if `cpuset` is None. An
+    unreadable pin or `cpuset` is empty. `emulator_cpus` are the CPUs to which the emulator and the
+    I/O threads are pinned.
     """
 
     uuid: str
@@ -40,7 +40,6 @@ class LibvirtDomain:
     name: str
     vcpus: int = 0
     unplugged: frozenset[int] = frozenset()
-    resizable: bool = False
     pins: Mapping[int, frozenset[int]] = dataclasses.field(default_factory=dict)
     cpuset: frozenset[int] | None = None
     emulator_cpus: frozenset[int] = frozenset()
@@ -87,15 +86,12 @@ class _Reading:
         vcpu = self._root.find("vcpu")
         cpuset = None if vcpu is None else vcpu.get("cpuset")
         vcpus = self._number(self._root.findtext("vcpu"), "number of vCPUs", _MOST_VCPUS) or 0
-        unplugged = self._unplugged(vcpus)
         return LibvirtDomain(
             uuid=self._uuid,
             run=self._number(self._root.get("id"), "domain id"),
             name=self._name,
             vcpus=vcpus,
-            unplugged=unplugged,
-            # libvirt lists vCPUs one by one only after or for hot plug.
-            resizable=bool(unplugged) or self._root.find("vcpus") is not None,
+            unplugged=self._unplugged(vcpus),
             pins=dict(self._pins()),
             cpuset=None if cpuset is None else self._list(cpuset, "vcpu cpuset"),
             emulator_cpus=self._union("cputune/emulatorpin") | self._union("cputune/iothreadpin"),

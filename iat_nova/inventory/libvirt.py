@@ -23,7 +23,6 @@ from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.inventory.pinning import PinnedCpus
 from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
-from iat_nova.inventory.vcpus import VcpuWatch
 from iat_nova.model import Attachment, Guest, Message, message, verbatim
 
 ANSWER_S = 1.0  # time that the loop can wait; keep-alives take 20 s to find a dead libvirtd
@@ -94,7 +93,6 @@ class LibvirtSource:
         self._answer_s = answer_s
         self._on_hint: Callable[[], None] = lambda: None
         self._session: _Session | None = None
-        self._vcpus = VcpuWatch(self._resized)
         self._problem: Message | None = None  # of the last reading
         self._last: tuple[Guest, ...] = ()
         self._last_seen_s: float | None = None  # wall clock
@@ -106,7 +104,6 @@ class LibvirtSource:
 
     def close(self) -> None:
         """Close the connection."""
-        self._vcpus.close()
         self._link.close()
 
     @property
@@ -144,8 +141,6 @@ class LibvirtSource:
             self._problem = verbatim(str(error))
             return self._stale()
         self._problem = None
-        resizable = (domain for domain in reading.domains if domain.resizable)
-        self._vcpus.follow(connection, {one.uuid: len(one.plugged) for one in resizable})
         self._last = self._guests(reading.domains, reading.packets, online)
         self._last_seen_s = self._clock.wall()
         return self._last
@@ -164,11 +159,6 @@ class LibvirtSource:
         session = self._session
         if session is not None:
             session.reader.changed(uuid)
-
-    def _resized(self, uuid: str) -> None:
-        """Request a reading after a guest's vCPUs changed. Called on the watch's thread."""
-        self._changed(uuid)
-        self._on_hint()
 
     def _guests(
         self, domains: Sequence[LibvirtDomain], counters: Counters, online: frozenset[int]

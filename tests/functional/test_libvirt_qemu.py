@@ -139,7 +139,7 @@ class QemuTest(LibvirtCase):
         self.after_hint(domain.destroy, lambda: "a" not in self.guests())
 
     def test_hot_plug_of_vcpus(self):
-        """A vCPU that is not plugged is nowhere; once plugged it is seen, without any event."""
+        """A vCPU that is not plugged is nowhere; once plugged the next reading has it."""
         first, second = _CPUS[:2]
         self.create(
             "a",
@@ -152,13 +152,8 @@ class QemuTest(LibvirtCase):
         guest = self.guest("a")
         self.assertEqual(((first,), ()), (guest.dedicated_cpus, guest.floating_cpus))
         self.assertEqual((), guest.warnings)
-        domain = self.nova.lookupByName("a")
-        began = time.monotonic()
-        self.after_hint(
-            lambda: domain.setVcpusFlags(2, libvirt.VIR_DOMAIN_AFFECT_LIVE),
-            lambda: self.guest("a").dedicated_cpus == (first, second),
-        )
-        self.assertLess(time.monotonic() - began, 10)
+        self.nova.lookupByName("a").setVcpusFlags(2, libvirt.VIR_DOMAIN_AFFECT_LIVE)
+        self.assertEqual((first, second), self.guest("a").dedicated_cpus)
 
     def test_libvirt_of_another_host(self):
         """It is refused by its CPUs, with the reason and the remedy; this host's own is not."""
