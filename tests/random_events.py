@@ -167,7 +167,7 @@ class Follower:
     """A copy of ovsdb-server's tables, as `iat_nova.inventory.ovsdb` keeps it; `world` has them."""
 
     def __init__(self, world):
-        self.world, self.absent = world, ()
+        self.world = world
 
     @property
     def trouble(self):

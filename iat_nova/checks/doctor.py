@@ -46,7 +46,6 @@ _SOURCES = {  # the code of a source's warning -> the source's name
             "ovsdb-unavailable",
             "ovsdb-busy",
             "ovsdb-empty",
-            "ovsdb-columns-absent",
             "ovsdb-unanswered",
             "vswitchd-unanswered",
             "switch-stale",

@@ -125,17 +125,13 @@ class OvsSource:
         if picture is None or trouble is not None:
             return self._stale(trouble or message("ovsdb-busy", address=self._address))
         self._answered = True
-        absent = self._absent_columns()
         if picture.other_config is None:
             # Without this row ovs-vswitchd does nothing, whatever else is in the database.
-            self._warnings = (
-                *absent,
-                message("ovsdb-empty", address=self._address),
-            )
+            self._warnings = (message("ovsdb-empty", address=self._address),)
             self._last = None
             self._told_pmd = True
             return None
-        self._warnings = absent
+        self._warnings = ()
         self._last = self._complete(picture, deadline)
         userspace = USERSPACE in picture.bridges.values()
         self._told_pmd |= not userspace or self._last.pmd_source is not None
@@ -148,12 +144,6 @@ class OvsSource:
         trouble = message("switch-stale", trouble=trouble)
         self._warnings = (trouble,)
         return dataclasses.replace(self._last, warnings=(*self._last.warnings, trouble))
-
-    def _absent_columns(self) -> tuple[Message, ...]:
-        absent = self._follower.absent
-        if not absent:
-            return ()
-        return (message("ovsdb-columns-absent", address=self._address, columns=absent),)
 
     def _complete(self, picture: Tables, deadline: float) -> VirtualSwitch:
         warnings = picture.warnings
@@ -176,8 +166,7 @@ class OvsSource:
             )
             found = self._absence.apply(found, time.monotonic())
             if found.source == "pmd-rxq-show":
-                threads, old = self._threads(deadline)
-                warnings += old
+                threads = self._threads(deadline)
         return VirtualSwitch(
             bridges=picture.bridges,
             ports=ports,
@@ -195,14 +184,13 @@ class OvsSource:
         known = [rate for rate in rates if rate is not None]
         return sum(known) if known else None
 
-    def _threads(self, deadline: float) -> tuple[tuple[PmdThread, ...], tuple[Message, ...]]:
-        """Return the activity of the PMD threads, and a warning about an outdated ovs-vswitchd."""
+    def _threads(self, deadline: float) -> tuple[PmdThread, ...]:
+        """Return the activity of the PMD threads, on which no decision depends."""
         try:
             text = self._ask(pmd_stats.METHOD, deadline)
         except ovs_rpc.OvsUnavailableError:
-            return (), ()  # the CPUs are known, and no decision depends on the activity
-        old = (message("switch-too-old"),) if pmd_stats.too_old(text) else ()
-        return self._pmd_stats.update(time.monotonic(), text), old
+            return ()
+        return self._pmd_stats.update(time.monotonic(), text)
 
     def _statistics(self, deadline: float) -> dict[str, Statistics]:
         """Return packets and drops by interface; interfaces without counts are absent."""

@@ -28,7 +28,7 @@ from iat_nova.model import Message, message
 
 LOG = logging.getLogger(__name__)
 Rows = Mapping[str, Sequence[Any]]
-"""The rows of each followed table; absent columns are absent attributes."""
+"""The rows of each followed table."""
 
 
 class _Replica(ovs_connection.OvsdbIdl):  # type: ignore[misc]  # ovsdbapp has no types
@@ -74,7 +74,6 @@ class Follower:
         self._connection: Any = None  # ovsdbapp's Connection; assigned at once, read without a lock
         self._trouble: Message | None = message("ovsdb-not-connected", address=address)
         self._reported = False
-        self._absent: tuple[str, ...] = ()
         self._closing = threading.Event()
         self._tried = threading.Event()
         self._thread = threading.Thread(target=self._look_after, name="ovsdb", daemon=True)
@@ -108,11 +107,6 @@ class Follower:
             return message("ovsdb-not-followed", address=self._address)
         return self._trouble
 
-    @property
-    def absent(self) -> tuple[str, ...]:
-        """The columns, as Table.column, that are missing in the server's schema."""
-        return self._absent
-
     @contextlib.contextmanager
     def rows(self, timeout_s: float) -> Iterator[Rows | None]:
         """Yield the rows of the database's copy, which is locked meanwhile.
@@ -142,7 +136,7 @@ class Follower:
             self._trouble = message("ovsdb-lost", address=self._address)
         self._drop()
         try:
-            connection, absent = self._open()
+            connection = self._open()
         except ovs_rpc.OvsUnavailableError as error:
             self._failed(message("ovsdb-unavailable", error=str(error)), str(error))
             return
@@ -151,7 +145,6 @@ class Follower:
             text = f"{self._address}: {type(error).__name__}: {shortened(str(error), 200)}"
             self._failed(message("ovsdb-unavailable", error=text), text)
             return
-        self._absent = absent
         self._trouble = None
         self._reported = False
         self._connection = connection
@@ -166,11 +159,16 @@ class Follower:
         if trouble != before:
             self._hint()  # known facts have become stale, or are missing for another reason
 
-    def _open(self) -> tuple[Any, tuple[str, ...]]:
+    def _open(self) -> Any:
         schema = ovs_rpc.call(self._address, "get_schema", [self._name], self._timeout_s)
         try:
             tables = ovs_schema.DbSchema.from_json(schema).tables
-            helper, absent = self._select(schema, tables)
+            helper = ovs_idl.SchemaHelper(None, schema)
+            for table, columns in self._columns.items():
+                there = tables[table].columns if table in tables else {}
+                if absent := [f"{table}.{column}" for column in columns if column not in there]:
+                    raise ovs_error.Error(f"its schema has no {', '.join(absent)}")
+                helper.register_columns(table, list(columns))
             # A host's own database is not a cluster: require no leader.
             replica = _Replica(self._address, helper, leader_only=False)
         except ovs_error.Error as error:
@@ -184,18 +182,7 @@ class Follower:
             raise ovs_rpc.OvsUnavailableError(
                 f"{self._address}: the tables did not arrive within {self._timeout_s:g} s"
             ) from error
-        return connection, absent
-
-    def _select(self, schema: Any, tables: Mapping[str, Any]) -> tuple[Any, tuple[str, ...]]:
-        """Return ovs's schema helper for the columns in the schema, and the missing columns."""
-        helper = ovs_idl.SchemaHelper(None, schema)
-        absent: list[str] = []
-        for table, wanted in self._columns.items():
-            there = tables[table].columns if table in tables else {}
-            absent += [f"{table}.{column}" for column in wanted if column not in there]
-            if known := [column for column in wanted if column in there]:
-                helper.register_columns(table, known)
-        return helper, tuple(absent)
+        return connection
 
     def _drop(self) -> None:
         connection, self._connection = self._connection, None

@@ -2,8 +2,7 @@
 """Activity of Open vSwitch's PMD threads between two readings of their counts.
 
 ``dpif-netdev/pmd-stats-show`` has cycles (of the TSC) and packets since the thread's start, or
-since ``pmd-stats-clear``. Open vSwitch before 2.10 counts differently: recirculated packets count
-again, and polling cycles are separate from idle cycles.
+since ``pmd-stats-clear``.
 """
 
 from __future__ import annotations
@@ -19,11 +18,6 @@ WINDOW_S = 1.0  # readings may come in bursts: rates need two readings this far 
 _HEAD = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):\s*$")
 _COUNT = re.compile(r"^\s+([a-z][a-z. ]*?): ([0-9]{1,20})\b")
 _NAMES = ("packets received", "miss with failed upcall", "processing cycles", "idle cycles")
-
-
-def too_old(text: str) -> bool:
-    """Tell whether the text is from Open vSwitch before 2.10, whose counts are not read."""
-    return "polling cycles:" in text
 
 
 class PmdCounts(NamedTuple):

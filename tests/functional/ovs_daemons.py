@@ -7,7 +7,6 @@ in the given folder, and ovs-vswitchd gets a network namespace of its own where 
 
 from __future__ import annotations
 
-import json
 import os
 import pathlib
 import shutil
@@ -100,13 +99,6 @@ class OvsDaemons:
     def vsctl(self, *arguments: str) -> str:
         """Run ovs-vsctl on this database; without ``--no-wait`` it waits for ovs-vswitchd."""
         return self._run("ovs-vsctl", "--timeout=20", f"--db={self.address}", *arguments)
-
-    def transact(self, operations: list[dict[str, object]]) -> None:
-        """Change the database directly (RFC 7047), for what ovs-vsctl would not do."""
-        query = json.dumps(["Open_vSwitch", *operations])
-        answer = self._run("ovsdb-client", "transact", self.address, query)
-        if '"error"' in answer:
-            raise DaemonError(f"ovsdb-client transact: {answer}")
 
     def appctl(self, *arguments: str) -> str:
         """Ask ovs-vswitchd."""

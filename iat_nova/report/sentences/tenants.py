@@ -26,16 +26,12 @@ SENTENCES: Mapping[str, str] = {
     "ovsdb-unavailable": "OVSDB at {error}",
     "ovsdb-busy": "OVSDB at {address}: its tables are busy",
     "ovsdb-empty": "OVSDB at {address} has no row in Open_vSwitch; run ovs-vsctl init",
-    "ovsdb-columns-absent": "OVSDB at {address}: its schema has no {columns:list}; their values "
-    "are unknown",
     "ovsdb-unanswered": "OVSDB at {address} ([iat] ovsdb_connection; none: no Open vSwitch here)",
     "vswitchd-unanswered": "OVSDB at {address}: ovs-vswitchd, for the CPUs of its PMD threads "
     "([iat] vswitchd_control, or other_config:pmd-cpu-mask)",
     "source-not-answered": "{source:also}: no answer yet",
     # the virtual switch
     "switch-stale": "{trouble:also}; the last picture of the virtual switch is kept",
-    "switch-too-old": "Open vSwitch before 2.10: how busy its PMD threads are is not known, as "
-    "its statistics have other counts; upgrade it",
     "ports-uncounted": "Open vSwitch did not give the packet counts of its ports: {error}",
     "port-option-invalid": "port {port}: options:{option} {value!r} is not a number up to {most}",
     "dpdk-not-started": "DPDK is configured but was not started; see ovs-vswitchd's log",

@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.inventory.pmd_stats import PmdCounts, PmdStats, parse, too_old
+from iat_nova.inventory.pmd_stats import PmdCounts, PmdStats, parse
 from iat_nova.model import PmdThread
 
 THREAD = """\
@@ -31,18 +31,6 @@ main thread:
 """
 
 
-BEFORE_2_10 = """\
-pmd thread numa_id 0 core_id 22:
-\temc hits:17461158
-\tmegaflow hits:0
-\tmiss:0
-\tlost:0
-\tpolling cycles:4948219259 (25.81%)
-\tprocessing cycles:14220835107 (74.19%)
-\tavg cycles per packet: 1097.81 (19169054366/17461158)
-"""
-
-
 def shown(*threads):
     """Return the text for threads of (CPU, packets, lost upcalls, busy, idle)."""
     names = ("cpu", "packets", "lost", "busy", "idle")
@@ -62,12 +50,6 @@ class ParseTest(unittest.TestCase):
         for text in ("", MAIN, "pmd thread numa_id 0 core_id 1:\n", "\x00", "  idle cycles: 3\n"):
             with self.subTest(text):
                 self.assertEqual({}, parse(text))
-
-    def test_too_old(self):
-        """Counts of Open vSwitch before 2.10 are not taken for others, and told apart."""
-        self.assertEqual({}, parse(BEFORE_2_10))
-        self.assertTrue(too_old(BEFORE_2_10))
-        self.assertFalse(too_old(shown((2, 10, 1, 40, 60))))
 
 
 class UpdateTest(unittest.TestCase):
