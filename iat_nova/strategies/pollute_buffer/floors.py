@@ -12,18 +12,19 @@ import dataclasses
 from collections.abc import Iterable
 
 from iat_nova.model import Parameters, Priority, Tenant, TenantKind
+from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Looks
 
 
-def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> dict[str, float]:
-    """Return the minimum speeds in force by tenant, in units of `Look.speed`.
+def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> Looks:
+    """Return the minimum speeds in force by tenant, as readings (`judge.Floors`).
 
     A tenant with another load than outside the buffer has none.
     """
     return {
-        one.id: numbers.best_effort_min * state.found[one.id].speed
+        one.id: readings.scaled(state.found[one.id], numbers.best_effort_min)
         for one in tenants
         if one.id in state.found and not _other(one, state, state.looks)
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from iat_nova.model import DDIO, DomainInventory, Priority, Sample, Tenant, TenantKind
@@ -19,8 +19,8 @@ PAYS = 0.006  # least promise of a trial, and mean gain to keep a move; smaller 
 OBVIOUS = 0.03  # mean gain to keep a move before the last sample of its trial
 
 
-Floors = Mapping[str, float]
-"""By tenant, the speed below which what it loses counts as if it were critical."""
+Floors = Looks
+"""By tenant, a reading at its minimum speed: what it loses below counts as if it were critical."""
 
 
 class Stake(NamedTuple):
@@ -99,9 +99,9 @@ def _counts(tenant: Tenant, one: Look) -> float:
     return 1.0 - one.stalled if tenant.priority is Priority.BE else 1.0
 
 
-def _lacks(one: Look, floor: float) -> float:
+def _lacks(one: Look, floor: Look) -> float:
     """Return the lacking share of a minimum speed, weighted like a critical tenant's speed."""
-    return WEIGHTS[Priority.PC] * max(0.0, 1.0 - one.speed / floor)
+    return WEIGHTS[Priority.PC] * max(0.0, 1.0 - readings.speedup(floor, one))
 
 
 def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str, Stake]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Set
 
 from iat_nova.model import UNLIMITED, DomainInventory, Message, Parameters, message
+from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge, masks, moves, trial
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
@@ -34,8 +35,8 @@ def next_move(
     asked = least(state, at_s, parameters)
     # What a limit of memory bandwidth costs, no other ways bring back.
     floor = {
-        one: speed * (state.plan.bandwidth_of(one) / UNLIMITED)
-        for one, speed in floors.known(state, inventory.tenants, parameters).items()
+        one: readings.scaled(look, state.plan.bandwidth_of(one) / UNLIMITED)
+        for one, look in floors.known(state, inventory.tenants, parameters).items()
     }
     settled = state.phase is not Phase.TRIAL
     view = View(inventory, parameters, now.sample, state.looks, floor, settled=settled)

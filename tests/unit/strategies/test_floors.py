@@ -60,7 +60,7 @@ class KnownTest(unittest.TestCase):
             speed,
         )
         known = floors.known(run.state, here.tenants, Parameters())
-        self.assertAlmostEqual(Parameters().best_effort_min * speed, known["t2"])
+        self.assertAlmostEqual(Parameters().best_effort_min * speed, known["t2"].speed)
 
     def test_confined_tenants_keep_what_was_measured(self) -> None:
         """In the buffer, and beside it: who profits from others' confinement is owed no more."""
@@ -68,7 +68,7 @@ class KnownTest(unittest.TestCase):
         state = begun(here)
         faster = {
             one: dataclasses.replace(
-                look, speed=2 * look.speed, references_per_s=2 * look.references_per_s
+                readings.scaled(look, 2.0), references_per_s=2 * look.references_per_s
             )
             for one, look in state.looks.items()
         }
@@ -136,17 +136,28 @@ class FloorTest(unittest.TestCase):
         """Down to the floor a best-effort tenant's speed is one of seventeen, below it as much."""
         here = host((PC, FITS), (BE, MODEST))
         before = {"t0": Look(1.0, 0.0, 0.0, 0.0), "t1": Look(1.0, 0.0, 0.0, 0.0)}
+        least = {"t1": readings.scaled(before["t1"], 0.9)}
         for speed in (0.9, 0.8):
-            after = {**before, "t1": dataclasses.replace(before["t1"], speed=speed)}
+            after = {**before, "t1": readings.scaled(before["t1"], speed)}
             plain, _ = judge.gain(here.tenants, before, after)
             self.assertAlmostEqual(math.log(speed) / 17, math.log1p(plain))
             lacks = max(0.0, 1 - speed / 0.9)
-            counted, _ = judge.gain(here.tenants, before, after, {"t1": 0.9})
+            counted, _ = judge.gain(here.tenants, before, after, least)
             self.assertAlmostEqual(math.log1p(plain) - 16 * lacks / 17, math.log1p(counted))
-            back, _ = judge.gain(here.tenants, after, before, {"t1": 0.9})
+            back, _ = judge.gain(here.tenants, after, before, least)
             self.assertAlmostEqual((-math.log(speed) + 16 * lacks) / 17, math.log1p(back))
-            stakes = judge.stakes(here.tenants, after, {"t1": 0.9})
+            stakes = judge.stakes(here.tenants, after, least)
             self.assertAlmostEqual(16 * lacks / 17, stakes["t1"].lack)
+
+    def test_a_receiver_at_its_limit_lacks_instructions(self) -> None:
+        """Its misses take all cycles before and after: the estimate of stalls is the same."""
+        here = host((PC, FITS), (BE, MODEST))
+        full = Look(1.0 - readings.MOST_STALLED, readings.MOST_STALLED, 7e7, 1e8, 0.4)
+        least = {"t1": readings.scaled(full, 0.9)}
+        for ipc, lacks in ((0.38, False), (0.3, True)):
+            looks = {"t1": dataclasses.replace(full, ipc=ipc)}
+            stakes = judge.stakes(here.tenants, looks, least)
+            self.assertEqual(lacks, stakes["t1"].lack > 0.1)
 
     def test_nobody_is_confined_for_little(self) -> None:
         """A critical tenant would gain 8 % by what costs another two thirds of its speed."""
@@ -189,7 +200,7 @@ class FloorTest(unittest.TestCase):
         for percent, speed, released in ((50, 0.5, False), (100, 0.5, True), (50, 0.2, True)):
             limits = (Limit("t1", percent),) if percent < 100 else ()
             slow = dataclasses.replace(
-                fast, speed=speed * fast.speed, references_per_s=speed * fast.references_per_s
+                readings.scaled(fast, speed), references_per_s=speed * fast.references_per_s
             )
             confined = dataclasses.replace(
                 state.plan, confined=frozenset({"t1"}), clear=True, limits=limits
@@ -211,10 +222,10 @@ class FloorTest(unittest.TestCase):
         state = begun(here)
         fast = state.looks["t1"]
         slow = dataclasses.replace(
-            fast, speed=fast.speed / 2, references_per_s=fast.references_per_s / 2
+            readings.scaled(fast, 0.5), references_per_s=fast.references_per_s / 2
         )
         one = state.looks["t0"]
-        faster = dataclasses.replace(one, speed=1.05 * one.speed)
+        faster = readings.scaled(one, 1.05)
         confined = dataclasses.replace(state.plan, confined=frozenset({"t1"}), clear=True)
         released = dataclasses.replace(confined, confined=frozenset())
         larger = dataclasses.replace(confined, buffer=6)

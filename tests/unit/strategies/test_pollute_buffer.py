@@ -241,10 +241,7 @@ class TrialTest(unittest.TestCase):
         run.on(here, 3)
         assert run.state.trial is not None
         self.assertAlmostEqual(0.12, run.state.deviation)
-        faster = {
-            one: dataclasses.replace(look, speed=1.05 * look.speed)
-            for one, look in run.state.looks.items()
-        }
+        faster = {one: readings.scaled(look, 1.05) for one, look in run.state.looks.items()}
         now = dataclasses.replace(long_after(here), looks=faster)
         for deviation, keep in ((0.0, True), (0.12, None)):
             state = dataclasses.replace(run.state, deviation=deviation)
@@ -255,10 +252,7 @@ class TrialTest(unittest.TestCase):
         here = host((PC, FITS), (PC, FITS))
         before = long_after(here).looks
         factors = {"t0": 1.25, "t1": 0.8}
-        after = {
-            one: dataclasses.replace(before[one], speed=factor * before[one].speed)
-            for one, factor in factors.items()
-        }
+        after = {one: readings.scaled(before[one], factor) for one, factor in factors.items()}
         gain, _ = judge.gain(here.tenants, before, after)
         self.assertAlmostEqual(0.0, gain)
         for weights, better in (((2.0, 1.0), True), ((0.5, 1.0), False)):  # of their classes
@@ -328,7 +322,9 @@ class TrialTest(unittest.TestCase):
         assert run.state is not None
         looks, confined = run.state.looks, frozenset({"t1", "t2", "t3"})
         now = long_after(here)
-        floors = {"t2": 0.9 * looks["t2"].speed, "t3": 1.1 * looks["t3"].speed}
+        floors = {
+            one: readings.scaled(looks[one], share) for one, share in (("t2", 0.9), ("t3", 1.1))
+        }
         view = View(here.inventory, Parameters(), now.sample, looks, floors)
         found = moves.candidates(view, Plan(confined, 2, 2))
         released = {one.subject for _, one in found if one.what.code == "release"}
@@ -439,6 +435,20 @@ class TrialTest(unittest.TestCase):
         ):
             found, _ = judge.gain(tenants, {"t0": full, "t1": same}, {"t0": after, "t1": same})
             self.assertEqual(gains, found > judge.OBVIOUS)
+
+    def test_a_poller_loses_no_more_than_its_instructions(self) -> None:
+        """Misses that overlap stall less than estimated; a gain is left as estimated."""
+        before = readings.Look(0.9, 0.1, 5e6, 9e7, 1.6)
+        for speed, ipc, ratio in (
+            (0.6, 1.55, 1.55 / 1.6),
+            (0.6, 1.7, 1.0),
+            (0.6, 0.8, 0.6 / 0.9),  # instructions vary with traffic as well
+            (0.6, 0.0, 0.6 / 0.9),  # a state of an earlier version has none
+            (0.99, 1.5, 0.99 / 0.9),
+        ):
+            after = readings.Look(speed, 1.0 - speed, 2e7, 9e7, ipc)
+            with self.subTest(speed=speed, ipc=ipc):
+                self.assertAlmostEqual(ratio, readings.speedup(before, after))
 
     def test_the_mean_of_instructions_begins_with_the_first_that_is_known(self) -> None:
         """A state of an earlier version has none."""
