@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DRAWN_SEED = 1
 ANY = "any"
+SCENARIO = "a file, or the name of a shipped scenario (simulate list)"
 OVERVIEW = "overview"  # name of the files with all scenarios
 
 

@@ -13,6 +13,7 @@ from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, told
 from iat_nova.experiments.commands import Progress, make, share
 from iat_nova.experiments.sim.cmd.arguments import (
+    SCENARIO,
     chosen,
     take_random,
     take_time,
@@ -53,8 +54,6 @@ class SimulateBound(Lister):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of a shipped scenario (simulate list).
-
 examples:
   iat-nova simulate bound be-streamer                      minutes on two cores
   iat-nova simulate bound be-streamer --runs 1000 -f json
@@ -66,7 +65,7 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("scenarios", metavar="SCENARIO", nargs="*")
+        parser.add_argument("scenarios", metavar="SCENARIO", nargs="*", help=SCENARIO)
         take_random(parser)
         parser.add_argument(
             "--runs",

@@ -21,6 +21,7 @@ from iat_nova.experiments.failure import StrategyFailed
 from iat_nova.experiments.sim.cmd import worth
 from iat_nova.experiments.sim.cmd.arguments import (
     OVERVIEW,
+    SCENARIO,
     announce_compiling,
     chosen,
     take_random,
@@ -88,9 +89,6 @@ class SimulateCompare(Lister):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of a shipped scenario (simulate list). A strategy is unmanaged, a
-preset (iat, core-only, io-iso, baseline), a4, pollute-buffer or a plug-in.
-
 examples:
   iat-nova simulate compare noisy-storage
   iat-nova simulate compare noisy-storage latent-contender --seeds 3
@@ -107,13 +105,13 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("scenarios", metavar="SCENARIO", nargs="*")
+        parser.add_argument("scenarios", metavar="SCENARIO", nargs="*", help=SCENARIO)
         parser.add_argument("--all", action="store_true", help="all shipped scenarios")
         parser.add_argument(
             "--strategy",
             action="append",
             metavar="NAME",
-            help=f"may be repeated; default: {', '.join(BUILT_IN)}",
+            help=f"a plug-in's too; may be repeated; default: all that ship: {', '.join(BUILT_IN)}",
         )
         parser.add_argument(
             "--against",

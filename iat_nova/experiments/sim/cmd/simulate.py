@@ -14,10 +14,10 @@ from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page, told
 from iat_nova.common import amounts as figures
 from iat_nova.experiments.commands import make
 from iat_nova.experiments.failure import StrategyFailed
-from iat_nova.experiments.sim.cmd.arguments import announce_compiling, unloadable
+from iat_nova.experiments.sim.cmd.arguments import SCENARIO, announce_compiling, unloadable
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
-from iat_nova.strategies.registry import StrategyError
+from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 if TYPE_CHECKING:
     from iat_nova.experiments.sim.run import Result
@@ -60,9 +60,6 @@ class SimulateRun(Page):
     """
 
     _epilog = """
-SCENARIO is a file, or the name of a shipped scenario (simulate list). STRATEGY is a preset (iat,
-core-only, io-iso, baseline), a4, pollute-buffer, unmanaged (no agent) or a plug-in.
-
 examples:
   iat-nova simulate run quickstart --strategy iat
   iat-nova simulate run ./mine.yaml --strategy baseline --seed 7 -f json
@@ -72,8 +69,12 @@ examples:
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
-        parser.add_argument("scenario", metavar="SCENARIO")
-        parser.add_argument("--strategy", help="default: the scenario's")
+        parser.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
+        parser.add_argument(
+            "--strategy",
+            metavar="NAME",
+            help=f"{', '.join(BUILT_IN)} or a plug-in; default: the scenario's",
+        )
         parser.add_argument("--seed", type=whole, metavar="N", help="default: the scenario's")
         parser.add_argument(
             "--seconds",
