@@ -44,7 +44,7 @@ def machine(settings: Settings) -> Machine:
 def host_machine(settings: Settings, host: probe.Host) -> Machine:
     """Choose the interfaces of a real host; nothing is written. Raises `HardwareError`."""
     wanted = backends.Preferences(
-        cat=settings.cat_interface,
+        cat={"pqos-os": "resctrl"}.get(settings.cat_interface, settings.cat_interface),
         ddio=settings.ddio_interface,
         counters=settings.counters_interface,
         cha_slices=settings.cha_slices,

@@ -62,6 +62,7 @@ IAT_OPTS = [
             ("auto", "resctrl; pqos-msr where the kernel has no resctrl"),
             ("resctrl", "the kernel's resctrl"),
             ("pqos-msr", "libpqos, through registers; resctrl must not be mounted"),
+            ("pqos-os", "as resctrl, which libpqos's OS interface drives as well"),
         ],
         help="Interface for cache masks (CAT).",
     ),

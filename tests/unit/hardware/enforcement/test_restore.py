@@ -136,6 +136,15 @@ class Ours(MachineCase):
         self.assertEqual(0, self.run_it("restore")[0])
         self.assert_as_found()
 
+    def test_the_other_interface_of_libpqos(self):
+        """A configuration that names it works on: resctrl, which it drives, does the same."""
+        owned = self.owned(cat_interface="pqos-os")
+        self.assertIn("resctrl", owned.machine.parts)
+        with owned.held():
+            owned.snapshot.protect()
+            self.change_all(owned)
+        self.assert_as_found()
+
     def test_who_only_observes_undoes_nothing(self):
         """What an operator changes while an agent watches stays when that agent ends."""
         owned = self.owned()
