@@ -168,6 +168,15 @@ class ResctrlFs:
         """Return the names of all control groups except the default group."""
         return tuple(name for name in self._folders("") if name not in _NOT_GROUPS)
 
+    def count(self, name: str | None) -> int | None:
+        """Return a counter; None for no file, ``Unavailable``, ``Unassigned`` or ``Error``."""
+        if name is None:
+            return None
+        try:
+            return int(self.read(name))
+        except (OSError, ValueError):
+            return None
+
     def _folders(self, folder: str) -> list[str]:
         """Return the names of a folder's subfolders. Raises `HardwareError` if unreadable."""
         path = self.root / folder

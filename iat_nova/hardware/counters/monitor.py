@@ -260,18 +260,9 @@ class Monitor:
     def read(self) -> Mapping[Key, TenantCounts]:
         """Return the counts by tenant; values that the kernel cannot give now are None."""
         return {
-            key: TenantCounts(self._value(files.get(OCCUPANCY)), self._value(files.get(BANDWIDTH)))
+            key: TenantCounts(*(self._fs.count(files.get(one)) for one in (OCCUPANCY, BANDWIDTH)))
             for key, files in self._files.items()
         }
-
-    def _value(self, name: str | None) -> int | None:
-        """Return a number; None for ``Unavailable``, ``Unassigned``, ``Error``, or no such file."""
-        if name is None:
-            return None
-        try:
-            return int(self._fs.read(name))
-        except (OSError, ValueError):
-            return None
 
     def close(self) -> None:
         """Release all RMIDs; may be repeated. Raises `HardwareError`."""

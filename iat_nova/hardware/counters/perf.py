@@ -115,15 +115,6 @@ class PerfCounters:
         domains = self._domains.read() if self._domains is not None else {}
         return Counts(taken_at_s, cores, domains)
 
-    def raw_read(self) -> None:
-        """Do only the system calls of `read` on the CPUs' descriptors.
-
-        This is the minimum cost of any reading; all further time is the loop's own cost.
-        """
-        read = os.read
-        for fd in [core.fd for core in self._cores]:
-            read(fd, _SIZE)
-
     def close(self) -> None:
         """Close all descriptors; the totals are kept for a later `watch`."""
         for core in self._cores:

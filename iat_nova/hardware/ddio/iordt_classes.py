@@ -35,7 +35,7 @@ from iat_nova.hardware.ddio.iordt_found import FoundTags
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr
-from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
+from iat_nova.hardware.kernel.rollback import Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
@@ -93,6 +93,7 @@ class DeviceClass:
         self._domains = domains
         self._found = found
         self._settings = FoundTags(msr, topology, self._registers, Tag.CLASS, CLASSES_ON)
+        self.save, self.reachable = self._settings.save, self._settings.reachable
         self._tags: dict[Channel, int] = {}  # as written; empty while devices have no class
         self._on: set[int] = set()  # domains that this process has switched on
         self._number = 0  # of the class of all devices, while this class exists
@@ -313,14 +314,6 @@ class DeviceClass:
             if cache.id in self._on and not self._settings.is_on(cache.cpus[0]):
                 told.append(message("iordt-switch-changed", domain=cache.id))
         return tuple(told)
-
-    def save(self) -> dict[str, Any]:
-        """Return, as plain JSON values, the settings for `restore`."""
-        return self._settings.save()
-
-    def reachable(self, saved: Mapping[str, Any]) -> Reach:
-        """Divide the settings: the switch of a domain without online CPUs is out of reach."""
-        return self._settings.reachable(saved)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore switches and tags; return a message for each change. May be repeated."""

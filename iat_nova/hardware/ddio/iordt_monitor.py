@@ -20,7 +20,7 @@ from iat_nova.hardware.ddio.iordt import RMIDS_ON
 from iat_nova.hardware.ddio.iordt_found import FoundTags
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.kernel.msr import Msr
-from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
+from iat_nova.hardware.kernel.rollback import Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, message
 
@@ -49,6 +49,7 @@ class PortMonitor:
         self._fs = fs
         self._registers = functools.cache(registers)
         self._found = FoundTags(msr, topology, self._registers, Tag.RMID, RMIDS_ON)
+        self.save, self.reachable = self._found.save, self._found.reachable
         self._occupancy, self._traffic = occupancy, traffic
         self._groups: dict[Key, str] = {}  # paths
         self._before: dict[str, Any] | None = None  # settings as found, while ports are counted
@@ -125,12 +126,8 @@ class PortMonitor:
         }
 
     def _value(self, group: str, domain: int, event: str | None) -> int | None:
-        if event is None:
-            return None
-        try:
-            return int(self._fs.read(f"{group}/mon_data/mon_L3_{domain:02d}/{event}"))
-        except (OSError, ValueError):  # Unavailable, Error, or no such file
-            return None
+        file = event and f"{group}/mon_data/mon_L3_{domain:02d}/{event}"
+        return self._fs.count(file)
 
     def close(self) -> None:
         """Restore tags and switches, and release all RMIDs; may be repeated.
@@ -149,14 +146,6 @@ class PortMonitor:
         for group in groups:
             if (self._fs.root / group).is_dir():
                 self._fs.remove(group)
-
-    def save(self) -> dict[str, Any]:
-        """Return, as plain JSON values, the settings for `restore`."""
-        return self._found.save()
-
-    def reachable(self, saved: Mapping[str, Any]) -> Reach:
-        """Divide the settings: the switch of a domain without online CPUs is out of reach."""
-        return self._found.reachable(saved)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore switches and tags; return messages. The groups go with all our groups."""

@@ -32,7 +32,7 @@ class Tag(enum.StrEnum):
 class TagRegisters:
     """The registers of all channels of a table.
 
-    A value is the number and the enable bit of a register; `tagged` and `tag_of` translate.
+    A value is the number and the enable bit of a register, as `tagged` returns it.
     """
 
     def __init__(self, table: Irdt, memory: PhysicalMemory) -> None:
@@ -60,13 +60,6 @@ class TagRegisters:
         if not 0 <= number <= _NUMBER:
             raise HardwareError(message("iordt-number", channel=str(channel), number=number))
         return number | top if enable else number
-
-    def tag_of(self, channel: Channel, tag: Tag, value: int) -> int | None:
-        """Return the class or RMID of a register's value; None: not enabled, or unknown."""
-        enable, top = self._enable(channel, tag)
-        if enable is None or (enable and not value & top):
-            return None
-        return value & _NUMBER
 
     def read(self, tag: Tag) -> dict[Channel, int]:
         """Return the values of all registers of a kind. Raises `HardwareError`."""

@@ -47,7 +47,6 @@ _PCIE, _CXL = 0, 1  # types of links
 _VALID, _CHANNEL = 1 << 7, 0x3F  # of a virtual channel's byte; bit 6: shared, as devices show
 _RMIDS, _CLASSES, _SHORT = 1 << 1, 1 << 2, 1 << 3  # flags of a link
 _BIT_4, _BIT_5, _BIT_6 = 1 << 4, 1 << 5, 1 << 6
-_MONITORING, _ALLOCATION = 1 << 0, 1 << 1  # protocol flags
 _ADDRESS_BITS = 52  # of a physical address
 
 
@@ -82,7 +81,6 @@ class Link:
 
     unit: int
     id: int
-    cxl: bool
     channels: int
     register_bytes: int  # 2 or 4
     class_address: int | None
@@ -105,14 +103,8 @@ class Device:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Irdt:
-    """The content of the table.
+    """The content of the table."""
 
-    `monitoring`, `allocation`: some device of the platform has RMIDs, or classes of service.
-    """
-
-    monitoring: bool
-    allocation: bool
-    units: int
     devices: tuple[Device, ...]
     links: tuple[Link, ...]
 
@@ -154,7 +146,7 @@ def read(data: bytes) -> Irdt:
     """Return the content of a whole table. Raises `IrdtError`."""
     if not _TABLE.size <= len(data) <= MOST_BYTES:
         raise IrdtError(0, _length(len(data), _TABLE.size, MOST_BYTES))
-    signature, length, _, _, _, io_flags, cache_flags, _ = _TABLE.unpack_from(data)
+    signature, length = _TABLE.unpack_from(data)[:2]
     if signature != b"IRDT":
         raise IrdtError(0, message("irdt-other-table", signature=signature.hex()))
     if length != len(data):
@@ -163,19 +155,12 @@ def read(data: bytes) -> Irdt:
         raise IrdtError(9, message("irdt-checksum", sum=sum(data) & 0xFF))
     devices: list[Device] = []
     links: list[Link] = []
-    units = 0
-    for units, (at, end) in enumerate(_units(data), 1):
-        found = _unit(data, at, end, units - 1)
+    for unit, (at, end) in enumerate(_units(data)):
+        found = _unit(data, at, end, unit)
         devices += found[0]
         links += found[1]
     _check_registers(links)
-    return Irdt(
-        bool((io_flags | cache_flags) & _MONITORING),
-        bool((io_flags | cache_flags) & _ALLOCATION),
-        units,
-        tuple(devices),
-        tuple(links),
-    )
+    return Irdt(tuple(devices), tuple(links))
 
 
 def _units(data: bytes) -> Iterator[tuple[int, int]]:
@@ -282,7 +267,6 @@ def _link(data: bytes, at: int, unit: int) -> Link:
     return Link(
         unit,
         number,
-        kind == _CXL,
         channels,
         width,
         address(_CLASSES, classes),
