@@ -9,31 +9,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Protocol
 
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
-from iat_nova.hardware.api import Counters, Counts, HardwareError, TenantCounts
+from iat_nova.hardware.api import Counters, Counts, HardwareError
+from iat_nova.hardware.counters.monitor import Monitor
+from iat_nova.hardware.host.monitors import TenantsAndPorts
 from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
 from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code
 
-
-class TenantMonitor(Protocol):
-    """The interface of a monitor that counts tenants, such as `hardware.monitor.Monitor`."""
-
-    full: Message | None
-
-    def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
-        """Count exactly these tenants. Raises `HardwareError`; then no tenant is counted."""
-
-    def read(self) -> Mapping[tuple[int, str], TenantCounts]:
-        """Return occupancy and memory traffic by cache domain, and tenant or port of devices."""
-
-    def close(self) -> None:
-        """Stop counting. Raises `HardwareError`."""
+TenantMonitor = Monitor | TenantsAndPorts
 
 
 class Monitored:

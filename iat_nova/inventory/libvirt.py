@@ -22,7 +22,7 @@ from iat_nova.inventory.domains import Counters, LibvirtDomains, RunningGuests
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.inventory.pinning import PinnedCpus
-from iat_nova.inventory.spool import ExtraSpecsReader, SpoolError
+from iat_nova.inventory.spool import Spool, SpoolError
 from iat_nova.model import Attachment, Guest, Message, message, verbatim
 
 ANSWER_S = 1.0  # time that the loop can wait; keep-alives take 20 s to find a dead libvirtd
@@ -80,7 +80,7 @@ class LibvirtSource:
         self,
         uri: str,
         cpusets: CpuSets,
-        spool: ExtraSpecsReader | None = None,
+        spool: Spool | None = None,
         *,
         clock: Clock | None = None,
         link: LibvirtLink | None = None,

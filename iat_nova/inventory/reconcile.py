@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.common.last_good import LastGood
@@ -26,42 +26,11 @@ from iat_nova.model import (
 )
 from iat_nova.model.message import as_message
 
+if TYPE_CHECKING:
+    from iat_nova.inventory.libvirt import LibvirtSource
+    from iat_nova.inventory.ovs import OvsSource
+
 _BOUND = 10  # a burst of hints is forwarded at the latest after this many quiet times
-
-
-class Source(Protocol):
-    """The interface of all sources: call `on_hint` from any thread after a change."""
-
-    @property
-    def warnings(self) -> tuple[Message, ...]:
-        """Present problems of the source as a whole."""
-
-    @property
-    def waiting_for(self) -> Message | None:
-        """The name of a source that has never answered and is not known to be empty; else None."""
-
-    def start(self, on_hint: Callable[[], None]) -> None:
-        """Connect; after a failure, go on trying in the background.
-
-        The source calls `on_hint` after each change of its content, from any thread.
-        """
-
-    def close(self) -> None:
-        """Close the connection and stop its threads."""
-
-
-class GuestSource(Source, Protocol):
-    """The source of guests (`LibvirtSource`)."""
-
-    def guests(self, online: frozenset[int]) -> tuple[Guest, ...]:
-        """Return all guests, given the CPUs that are online."""
-
-
-class SwitchSource(Source, Protocol):
-    """The virtual switch (`OvsSource`)."""
-
-    def switch(self) -> VirtualSwitch | None:
-        """Return the virtual switch, None before the first answer."""
 
 
 class Reconciler:
@@ -75,8 +44,8 @@ class Reconciler:
 
     def __init__(
         self,
-        libvirt_source: GuestSource,
-        ovs_source: SwitchSource | None,
+        libvirt_source: LibvirtSource,
+        ovs_source: OvsSource | None,
         pci: Pci,
         host: Callable[[], HostFacts] | HostFacts,
         clock: Clock | None = None,
@@ -158,7 +127,7 @@ class Reconciler:
         ]
         return self._with_rates(joined)
 
-    def _sources(self) -> tuple[Source, ...]:
+    def _sources(self) -> tuple[LibvirtSource | OvsSource, ...]:
         if self._switch_source is None:
             return (self._guest_source,)
         return (self._guest_source, self._switch_source)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import pathlib
 from collections.abc import Mapping
-from typing import Protocol
 
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import SPOOL
@@ -22,13 +21,6 @@ from iat_nova.model.message import MessageError, as_message, message
 
 class SpoolError(MessageError):
     """A spooled file cannot be understood; `message` has its path and the error."""
-
-
-class ExtraSpecsReader(Protocol):
-    """A source of an instance's extra specs, for domains whose metadata has none."""
-
-    def extra_specs_of(self, uuid: str) -> Mapping[str, str] | None:
-        """Return a guest's extra specs, or None if unknown. Raises `SpoolError`."""
 
 
 class Spool:
