@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import dataclasses
 import json
 import math
 import time
@@ -216,20 +217,8 @@ def _after(
 
 def _values(turn: Turn) -> dict[str, object]:
     """Return a turn's values by column."""
-    return {
-        "time": times.moment(turn.wall_s),
-        "wall_s": turn.wall_s,
-        "domain": turn.domain,
-        "iteration": turn.iteration,
-        "kind": turn.kind,
-        "name": turn.name,
-        "subject": turn.subject,
-        "what": turn.what,
-        "ways_before": turn.ways_before,
-        "ways_after": turn.ways_after,
-        "reason": turn.reason,
-        "written": turn.written,
-    }
+    own = {"time": times.moment(turn.wall_s), "what": turn.what}
+    return dataclasses.asdict(turn) | own
 
 
 def _writer(

@@ -158,7 +158,7 @@ def why_not_more(account: Account) -> list[str]:
 
 
 def _why(account: Account, part: Part) -> Iterator[str]:
-    tenant, mask, said = part.tenant, part.mask, account.view.now
+    tenant, mask = part.tenant, part.mask
     if not account.here or mask is None:
         yield "it does not run on this host" if not account.here else "it has no ways yet"
         return
@@ -168,10 +168,7 @@ def _why(account: Account, part: Part) -> Iterator[str]:
         yield f"an operator holds it at {figures.ways(tenant.ways.min)}"
     elif mask.count >= tenant.ways.max:
         yield f"its maximum is {figures.ways(tenant.ways.max)}"
-    if said is not None and said.status.reasons:
-        yield f"the agent only observes: {words.observing(said.status)}"
-    if view.pause(account.view) is not None:
-        yield "the masks are frozen (iat-nova pause)"
+    yield from view.at_rest(account.view)
     if part.refused is not None:
         turn = part.refused
         yield f"{times.moment(turn.wall_s)}: {turn.kind}: {turn.reason}"

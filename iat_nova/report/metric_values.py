@@ -72,6 +72,13 @@ pmd = _of_each(
 domain = _of_each(lambda seen: _by_domain({n: one.domain for n, one in seen.inventories.items()}))
 latest = _of_each(lambda seen: _by_domain(seen.latest))
 totals = _of_each(lambda seen: _by_domain(seen.totals))
+port = _of_each(
+    lambda seen: (
+        ((str(number), name), rates)
+        for number, iteration in sorted(seen.latest.items())
+        for name, rates in iteration.sample.ports.items()
+    )
+)
 
 
 def agent_info(seen: Observed) -> Iterator[Sample]:
@@ -246,23 +253,6 @@ def port_ways(seen: Observed) -> Iterator[Sample]:
     for number, iteration in sorted(seen.latest.items()):
         for port, decided in iteration.decision.layout.port_masks.items():
             yield (str(number), port), (effective(iteration, port) or decided).count
-
-
-def port_occupancy(seen: Observed) -> Iterator[Sample]:
-    """Yield the LLC occupancy of each counted port."""
-    yield from _of_ports(seen, "occupancy_bytes")
-
-
-def port_traffic(seen: Observed) -> Iterator[Sample]:
-    """Yield the memory traffic of each counted port."""
-    yield from _of_ports(seen, "memory_bytes_per_s")
-
-
-def _of_ports(seen: Observed, field: str) -> Iterator[Sample]:
-    for number, iteration in sorted(seen.latest.items()):
-        for port, rates in iteration.sample.ports.items():
-            if (value := getattr(rates, field)) is not None:
-                yield (str(number), port), value
 
 
 def shadow_moved(seen: Observed) -> Iterator[Sample]:

@@ -46,6 +46,7 @@ _ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "latest": (_DOMAIN, values.latest),
     "totals": (_DOMAIN, values.totals),
     "rate": (_TENANT, values.rate),
+    "port": (("domain", "port"), values.port),
 }
 # The same for names of functions in `metric_values` and `pressure_metrics`.
 _FUNCTIONS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {

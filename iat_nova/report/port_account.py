@@ -9,7 +9,7 @@ from typing import Any
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import Action, DevicePort, DomainInventory, PortGroup, Priority, Tenant
-from iat_nova.report import account, escape, port_table, times, view, waymap, words
+from iat_nova.report import account, escape, port_table, times, view, waymap
 from iat_nova.report.turns import Turn, Turns
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader
@@ -128,10 +128,7 @@ def _why(one: PortAccount) -> Iterator[str]:
         yield "it is not on this host now"
         return
     said = one.view.now
-    if said is not None and said.status.reasons:
-        yield f"the agent only observes: {words.observing(said.status)}"
-    if view.pause(one.view) is not None:
-        yield "the masks are frozen (iat-nova pause)"
+    yield from view.at_rest(one.view)
     strategy = said.status.strategy if said is not None else None
     if one.group is not None:
         return
@@ -214,7 +211,7 @@ def _ports(ports: Sequence[str]) -> str:
 
 def page(one: PortAccount, *, width: int = 80, colour: bool = False) -> str:
     """Return the explanation in lines for a terminal."""
-    lines = list(_field("Port", one.port.id, width))
+    lines = _field("Port", one.port.id, width)
     others = [device for device in one.port.devices if device != one.port.id]
     if others:
         lines += _field("", f"with {', '.join(others)}", width)
@@ -234,16 +231,14 @@ def page(one: PortAccount, *, width: int = 80, colour: bool = False) -> str:
             lines += _field("", text, width)
     lines += ["", "Why"]
     for text in why(one):
-        first, *more = escape.wrap(escape.plain(text), width - 4, 8)
-        lines += [f"  - {first}", *(f"    {line}" for line in more)]
+        lines += escape.hanging(escape.plain(text), width, 8, "  - ")
     if one.turns:
         lines += ["", "Decisions about it"]
     for turn in one.turns:
         ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
         told = f"#{turn.iteration} {turn.kind}{ways}: {turn.reason}"
-        first, *more = escape.wrap(escape.plain(told), width - 23, 4)
-        lines.append(f"  {times.moment(turn.wall_s)}  {first}")
-        lines += [f"{'':23}{line}" for line in more]
+        when = f"  {times.moment(turn.wall_s)}  "
+        lines += escape.hanging(escape.plain(told), width, 4, when)
     return "\n".join(lines)
 
 
@@ -252,10 +247,8 @@ def _sentence(one: PortAccount) -> str:
     return port_table.sentence(one.seen, row)
 
 
-def _field(title: str, text: str, width: int) -> Iterator[str]:
-    first, *more = escape.wrap(escape.plain(text), width - _INDENT, 4)
-    yield f"{title:<{_INDENT}}{first}".rstrip()
-    yield from (f"{'':{_INDENT}}{line}" for line in more)
+def _field(title: str, text: str, width: int) -> list[str]:
+    return escape.hanging(escape.plain(text), width, 4, f"{title:<{_INDENT}}")
 
 
 def record(one: PortAccount) -> dict[str, Any]:

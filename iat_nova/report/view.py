@@ -21,7 +21,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
 )
-from iat_nova.report import pressures, rings, sentences, times
+from iat_nova.report import pressures, rings, sentences, times, words
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Event, Shadow, ShadowDomain
@@ -270,6 +270,14 @@ def pause(view: HostView) -> Pause | None:
     if said.paused_until_s is None:
         return None
     return Pause(said.started_s, said.paused_until_s, said.paused_reason or "")
+
+
+def at_rest(view: HostView) -> Iterator[str]:
+    """Yield why no mask changes at present: the agent only observes, or is paused."""
+    if view.now is not None and view.now.status.reasons:
+        yield f"the agent only observes: {words.observing(view.now.status)}"
+    if pause(view) is not None:
+        yield "the masks are frozen (iat-nova pause)"
 
 
 def in_force(view: HostView, hold: Hold) -> bool:
