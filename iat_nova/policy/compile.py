@@ -6,12 +6,10 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from iat_nova.model import (
-    AttachmentKind,
-    DeviceModel,
     HostFacts,
     Message,
     Parameters,
@@ -25,14 +23,7 @@ from iat_nova.policy import schema, units
 from iat_nova.policy.document import Document
 from iat_nova.policy.problems import Path, Problem, of_spec, of_specs, path_text
 from iat_nova.policy.rendered import facts
-from iat_nova.policy.rules import DEFAULT_CLASS, ClassRule, Match, Rules, WayBounds
-
-_WORDS: Mapping[str, Callable[[str], str]] = {
-    **dict.fromkeys(("flavor", "project", "project_name", "instance", "domain"), str),
-    "attachment": AttachmentKind,
-    "model": DeviceModel,
-}
-"""Conditions of a match whose values are words, and the types of the words."""
+from iat_nova.policy.rules import DEFAULT_CLASS, SPECS, ClassRule, Match, Rules, WayBounds
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -290,25 +281,19 @@ class _Compiler:
         )
 
     def _match(self, value: dict[str, Any], path: Path) -> Match:
-        specs, properties = (
-            {
-                name: tuple(self._texts(wanted, (*path, kind, name)))
-                for name, wanted in value.get(kind, {}).items()
+        asked: dict[str, Any] = {
+            kind: {
+                name: tuple(self._texts(one, (*path, kind, name))) for name, one in wanted.items()
             }
-            for kind in ("extra_specs", "image_properties")
-        )
-        self._check_names(specs, (*path, "extra_specs"))
-        words: dict[str, Any] = {
-            name: tuple(map(_WORDS[name], self._texts(value[name], (*path, name))))
-            for name in _WORDS.keys() & value.keys()
+            if kind in SPECS
+            else tuple(self._texts(wanted, (*path, kind)))
+            for kind, wanted in value.items()
+            if kind != "not"
         }
+        self._check_names(asked.get("extra_specs", {}), (*path, "extra_specs"))
         barred = value.get("not")
-        return Match(
-            **words,
-            extra_specs=specs,
-            image_properties=properties,
-            none_of=None if barred is None else self._match(barred, (*path, "not")),
-        )
+        none_of = None if barred is None else self._match(barred, (*path, "not"))
+        return Match.of(none_of, **asked)
 
     def _texts(self, value: object, path: Path) -> Iterator[str]:
         if isinstance(value, list):

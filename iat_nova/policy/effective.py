@@ -4,14 +4,13 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 import yaml
 
 from iat_nova.model import Parameters
 from iat_nova.policy import schema, units
-from iat_nova.policy.rules import ClassRule, Match, Rules, WayBounds
+from iat_nova.policy.rules import SPECS, ClassRule, Match, Rules, WayBounds
 
 
 def document(parameters: Parameters, rules: Rules) -> dict[str, Any]:
@@ -86,20 +85,13 @@ def _ways(bounds: WayBounds) -> dict[str, int]:
 
 
 def _match(match: Match) -> dict[str, Any]:
-    specs: Mapping[str, Mapping[str, tuple[str, ...]]] = {
-        "extra_specs": match.extra_specs,
-        "image_properties": match.image_properties,
-    }
-    found: dict[str, Any] = {
-        kind: {name: list(values) for name, values in asked.items()}
-        for kind, asked in specs.items()
-        if asked
-    }
-    for kind in ("flavor", "project", "project_name", "instance", "attachment", "model"):
-        if values := getattr(match, kind):
-            found[kind] = [str(value) for value in values]
-    if match.domain:
-        found["domain"] = [int(number) for number in match.domain]
+    found: dict[str, Any] = {}
+    for one in match.conditions:
+        values = [int(text) if one.kind == "domain" else text for text in one.patterns]
+        if one.kind in SPECS:
+            found.setdefault(one.kind, {})[one.name] = values
+        else:
+            found[one.kind] = values
     if match.none_of is not None:
         found["not"] = _match(match.none_of)
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import dataclasses
 import fnmatch
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from iat_nova.model import (
-    AttachmentKind,
     DeviceModel,
     Guest,
     Message,
@@ -40,6 +40,10 @@ class Asked:
     domains: tuple[int, ...] = ()
 
 
+SPECS = ("extra_specs", "image_properties")
+"""The kinds of conditions on values with names of their own."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Match:
     """Conditions on a guest: all must hold. Any value of a condition suffices. Empty: no condition.
@@ -48,27 +52,30 @@ class Match:
     attachments, models and cache domains.
     """
 
-    extra_specs: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    flavor: tuple[str, ...] = ()
-    project: tuple[str, ...] = ()
-    attachment: tuple[AttachmentKind, ...] = ()
-    model: tuple[DeviceModel, ...] = ()
-    image_properties: Mapping[str, tuple[str, ...]] = dataclasses.field(default_factory=dict)
-    project_name: tuple[str, ...] = ()
-    instance: tuple[str, ...] = ()
-    domain: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
     none_of: Match | None = None
+
+    @classmethod
+    def of(cls, none_of: Match | None = None, **asked: Any) -> Match:
+        """Return conditions, given by their kinds, in the order of messages."""
+        found = [
+            Condition(kind, name, patterns)
+            for kind in SPECS
+            for name, patterns in asked.get(kind, {}).items()
+        ]
+        found += [Condition(kind, kind, asked[kind]) for kind in _FACTS if asked.get(kind)]
+        return cls(tuple(found), none_of)
 
     def reason(self, asked: Asked) -> Message | None:
         """Return the guest's values that met the conditions, None if a condition was not met."""
         met: list[Message] = []
-        for condition in self._conditions():
+        for condition in self.conditions:
             hit = condition.hit(asked)
             if hit is None:
                 return None
             met.append(message("condition-met", name=condition.name, value=hit))
         if self.none_of is not None:
-            barred = list(self.none_of._conditions())
+            barred = self.none_of.conditions
             if any(condition.hit(asked) is not None for condition in barred):
                 return None
             names = tuple(condition.name for condition in barred)
@@ -77,25 +84,17 @@ class Match:
 
     def covers(self, other: Match) -> bool:
         """Tell whether every guest that meets `other` surely meets these conditions as well."""
-        theirs = {(c.kind, c.name): c for c in other._conditions()}
+        theirs = {(c.kind, c.name): c for c in other.conditions}
         if self.none_of not in (None, other.none_of):
             return False
         return all(
             (mine.kind, mine.name) in theirs and mine.covers(theirs[mine.kind, mine.name])
-            for mine in self._conditions()
+            for mine in self.conditions
         )
-
-    def _conditions(self) -> Iterator[_Condition]:
-        for kind in ("extra_specs", "image_properties"):
-            for name, patterns in getattr(self, kind).items():
-                yield _Condition(kind, name, patterns)
-        for kind in _FACTS:
-            if patterns := getattr(self, kind):
-                yield _Condition(kind, kind, patterns)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Condition:
+class Condition:
     """One condition, on a guest's fact or on its extra spec or image property called `name`."""
 
     kind: str
@@ -107,9 +106,11 @@ class _Condition:
         return next((value for value in self._values(asked) if self.accepts(value)), None)
 
     def accepts(self, value: str) -> bool:
+        """Tell whether a value fits one of the patterns."""
         return any(fnmatch.fnmatchcase(value, pattern) for pattern in self.patterns)
 
-    def covers(self, other: _Condition) -> bool:
+    def covers(self, other: Condition) -> bool:
+        """Tell whether every value that fits `other` surely fits this condition."""
         return all(
             theirs in self.patterns
             or "*" in self.patterns

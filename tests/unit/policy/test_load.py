@@ -95,13 +95,13 @@ class ContentTest(unittest.TestCase):
         vnf, gold, silver = loaded.rules.classes
         self.assertEqual((8, 0.5), (loaded.parameters.ddio_ways_max, loaded.parameters.interval_s))
         self.assertEqual(
-            Match(flavor=("vnf.*",), attachment=(AttachmentKind.VF, AttachmentKind.VDPA)),
+            Match.of(flavor=("vnf.*",), attachment=(AttachmentKind.VF, AttachmentKind.VDPA)),
             vnf.match,
         )
         self.assertEqual((Priority.PC, Io.TRUE), (vnf.priority, vnf.io))
         self.assertEqual(WayBounds(2, 3, 4), vnf.ways)  # 4 MiB are 1.8 ways, 6 MiB are 2.7
         self.assertEqual((Priority.PC, "gold"), (gold.priority, gold.name))
-        self.assertEqual({"cloud:tier": ("silver",)}, silver.match.extra_specs)
+        self.assertEqual(Match.of(extra_specs={"cloud:tier": ("silver",)}), silver.match)
         self.assertEqual(WayMask(0x400), loaded.rules.reserved_ways)
         self.assertIsNone(loaded.rules.pool_priority)
 
@@ -114,7 +114,8 @@ classes:
 """
         rules = policy.parse(text, ONE).rules
         self.assertEqual({"a": {"x": "010", "y": "yes", "z": "1.10"}}, rules.flavors)
-        self.assertEqual({"x": ("010", "on")}, rules.classes[0].match.extra_specs)
+        wanted = Match.of(extra_specs={"x": ("010", "on")})
+        self.assertEqual(wanted, rules.classes[0].match)
 
     def test_bounds_left_out_follow_the_given_ones(self) -> None:
         """One bound alone never contradicts an inherited one."""

@@ -46,55 +46,57 @@ class TestReason(unittest.TestCase):
         """Met with the guest's value, or not met; as an exception the other way round."""
         for conditions in TAKEN:
             with self.subTest(conditions):
-                reason = Match(**conditions).reason(ASKED)
+                reason = Match.of(**conditions).reason(ASKED)
                 self.assertEqual("conditions-met", reason.code)
                 self.assertEqual(1, len(reason.values["met"]))
-                self.assertIsNone(Match(none_of=Match(**conditions)).reason(ASKED))
+                self.assertIsNone(Match.of(none_of=Match.of(**conditions)).reason(ASKED))
         for conditions in REFUSED:
             with self.subTest(conditions):
-                self.assertIsNone(Match(**conditions).reason(ASKED))
-                reason = Match(none_of=Match(**conditions)).reason(ASKED)
+                self.assertIsNone(Match.of(**conditions).reason(ASKED))
+                reason = Match.of(none_of=Match.of(**conditions)).reason(ASKED)
                 self.assertEqual("conditions-not-met", reason.values["met"][0].code)
 
     def test_all_must_hold(self):
         """One condition that is not met refuses a guest that meets the others."""
-        both = Match(flavor=("m1",), domain=("1",), none_of=Match(project=("p9",)))
+        both = Match.of(flavor=("m1",), domain=("1",), none_of=Match.of(project=("p9",)))
         self.assertEqual(
             ["condition-met", "condition-met", "conditions-not-met"],
             [one.code for one in both.reason(ASKED).values["met"]],
         )
         for wrong in ({"flavor": ("m2",)}, {"domain": ("7",)}):
-            self.assertIsNone(Match(**{"flavor": ("m1",), "domain": ("1",), **wrong}).reason(ASKED))
-        some = Match(project=("p9",), flavor=("m1",))  # any of them excludes
-        self.assertIsNone(Match(none_of=some).reason(ASKED))
+            self.assertIsNone(
+                Match.of(**{"flavor": ("m1",), "domain": ("1",), **wrong}).reason(ASKED)
+            )
+        some = Match.of(project=("p9",), flavor=("m1",))  # any of them excludes
+        self.assertIsNone(Match.of(none_of=some).reason(ASKED))
 
     def test_without_conditions(self):
         """Every guest; a value that is unknown meets no condition."""
         self.assertEqual("no-condition", Match().reason(ASKED).code)
         unknown = Asked(guest(flavor=None, image_properties=None), {})
-        self.assertIsNone(Match(flavor=("*",)).reason(unknown))
-        self.assertIsNone(Match(image_properties={"os_type": ("*",)}).reason(unknown))
+        self.assertIsNone(Match.of(flavor=("*",)).reason(unknown))
+        self.assertIsNone(Match.of(image_properties={"os_type": ("*",)}).reason(unknown))
 
 
 class TestCovers(unittest.TestCase):
     def test_pairs(self):
         """Fewer or wider conditions cover; an exception covers the same exception alone."""
-        narrow = Match(flavor=("m1", "m2"), project=("p1",))
-        unless = Match(none_of=Match(flavor=("m9",)))
+        narrow = Match.of(flavor=("m1", "m2"), project=("p1",))
+        unless = Match.of(none_of=Match.of(flavor=("m9",)))
         for wide, other, expected in (
             (Match(), narrow, True),
             (narrow, Match(), False),
             (narrow, narrow, True),
-            (Match(flavor=("m1", "m2", "m3")), narrow, True),
-            (Match(flavor=("m1",)), narrow, False),
-            (Match(flavor=("m?",)), narrow, True),
-            (Match(flavor=("*",)), Match(flavor=("m*",)), True),
-            (Match(flavor=("m?",)), Match(flavor=("m*",)), False),
-            (Match(flavor=("m*",)), Match(flavor=("m*",)), True),
-            (Match(project=("m*",)), Match(flavor=("m1",)), False),
-            (Match(extra_specs={"a": ("*",)}), Match(extra_specs={"a": ("x",)}), True),
-            (Match(extra_specs={"a": ("*",)}), Match(extra_specs={"b": ("x",)}), False),
-            (Match(extra_specs={"a": ("*",)}), Match(image_properties={"a": ("x",)}), False),
+            (Match.of(flavor=("m1", "m2", "m3")), narrow, True),
+            (Match.of(flavor=("m1",)), narrow, False),
+            (Match.of(flavor=("m?",)), narrow, True),
+            (Match.of(flavor=("*",)), Match.of(flavor=("m*",)), True),
+            (Match.of(flavor=("m?",)), Match.of(flavor=("m*",)), False),
+            (Match.of(flavor=("m*",)), Match.of(flavor=("m*",)), True),
+            (Match.of(project=("m*",)), Match.of(flavor=("m1",)), False),
+            (Match.of(extra_specs={"a": ("*",)}), Match.of(extra_specs={"a": ("x",)}), True),
+            (Match.of(extra_specs={"a": ("*",)}), Match.of(extra_specs={"b": ("x",)}), False),
+            (Match.of(extra_specs={"a": ("*",)}), Match.of(image_properties={"a": ("x",)}), False),
             (unless, unless, True),
             (unless, narrow, False),
             (Match(), unless, True),
