@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """./quickstart test: which suites run, and when they have failed."""
 
+import configparser
 import os
 import pathlib
 import shutil
@@ -143,6 +144,12 @@ class QuickstartTestTest(unittest.TestCase):
         self.assertNotIn("compile_kernels", asked)
         self.assertIn("-W", (self.folder / "quickstart-run/docs.log").read_text().split())
         self.assertIn("doc/build/html", lines[-1])
+
+    def test_tox_leaves_the_folder_to_it(self):
+        """A file .venv, which tox makes for editors unless told not to, is in its way."""
+        tox = configparser.ConfigParser(interpolation=None)
+        tox.read(ROOT / "tox.ini")
+        self.assertFalse(tox.getboolean("tox", "venv_redirect"))
 
     def test_unknown_suite(self):
         """It is named, with those there are, and nothing runs."""

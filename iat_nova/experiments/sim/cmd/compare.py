@@ -111,7 +111,7 @@ examples:
             "--strategy",
             action="append",
             metavar="NAME",
-            help=f"a plug-in's too; may be repeated; default: all that ship: {', '.join(BUILT_IN)}",
+            help=f"{', '.join(BUILT_IN)} or a plug-in; may be repeated; default: all but plug-ins",
         )
         parser.add_argument(
             "--against",
