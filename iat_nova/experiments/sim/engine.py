@@ -39,35 +39,69 @@ class State(NamedTuple):
 
 
 @merged
-def _run_thread(
+def _run_threads(
     s: State,
-    near: bool,
-    thread: int,
+    c: cache.Caches,
+    latency: npt.NDArray[np.float64],
+    first: int,
     cycles: float,
     sampling: int,
     length_ns: int,
     now_ns: int,
-) -> None:
-    """Let one thread run on its core, on the first socket (`near`) or the second.
+) -> int:
+    """Let threads run on their cores in order, from `first` to the next thread of another socket.
 
-    The caches are chosen here, so that the code of each kind of thread is compiled in once.
+    Return the number of that thread, or the number of all threads. The code of each kind of thread
+    is compiled in here once for each socket.
     """
-    c = s.caches if near else s.far_caches
-    latency = s.memory.latency if near else s.far_memory.latency
-    delay = s.delays[s.threads.ints[thread, th.CORE]]
-    if delay:
-        for level in range(cache.LEVELS):
-            s.delayed[level] = latency[level] + (0.0 if level == cache.L2 else delay)
-        latency = s.delayed
-    kind = s.threads.ints[thread, th.KIND]
-    if kind == th.POLLER:
-        poller.step(
-            s.threads, s.rings, c, s.nics, latency, thread, cycles, sampling, length_ns, now_ns
-        )
-    elif kind == th.STORAGE:
-        fio.step(s.threads, s.disks, c, s.nics, latency, thread, cycles, sampling, now_ns)
-    else:
-        memory_bound.step(s.threads, c, latency, thread, cycles, sampling)
+    cores = c.registers[cache.CORES]
+    for thread in range(first, s.threads.ints.shape[0]):
+        if s.threads.floats[thread, th.DUTY] == 0.0:
+            continue
+        core = s.threads.ints[thread, th.CORE]
+        if cores >> core & 1 == 0:
+            return thread
+        times = latency
+        if s.delays[core]:
+            for level in range(cache.LEVELS):
+                delay = 0.0 if level == cache.L2 else s.delays[core]
+                s.delayed[level] = latency[level] + delay
+            times = s.delayed
+        kind = s.threads.ints[thread, th.KIND]
+        if kind == th.POLLER:
+            poller.step(
+                s.threads, s.rings, c, s.nics, times, thread, cycles, sampling, length_ns, now_ns
+            )
+        elif kind == th.STORAGE:
+            fio.step(s.threads, s.disks, c, s.nics, times, thread, cycles, sampling, now_ns)
+        else:
+            memory_bound.step(s.threads, c, times, thread, cycles, sampling)
+    return int(s.threads.ints.shape[0])
+
+
+# The second socket has calls of its own, so that a machine with one socket has no cost of two.
+
+
+@kernel
+def _run_afar(
+    s: State, first: int, cycles: float, sampling: int, length_ns: int, now_ns: int
+) -> int:
+    """Let threads run on the second socket, see `_run_threads`."""
+    return _run_threads(
+        s, s.far_caches, s.far_memory.latency, first, cycles, sampling, length_ns, now_ns
+    )
+
+
+@kernel
+def _receive_afar(s: State, seconds: float, now_ns: int) -> None:
+    """Let packets arrive at the second socket's cards."""
+    nic.receive(s.nics, s.rings, s.far_caches, 1, seconds, now_ns)
+
+
+@kernel
+def _transmit_afar(s: State, now_ns: int) -> None:
+    """Send packets from the second socket's cards."""
+    nic.transmit(s.nics, s.rings, s.far_caches, 1, now_ns)
 
 
 @kernel
@@ -78,7 +112,6 @@ def advance(
     now_ns = start_ns
     memory_due_ns = start_ns + MEMORY_INTERVAL_NS
     linked = s.caches.registers[cache.LINKED] != 0
-    near_cores = s.caches.registers[cache.CORES]
     while now_ns < end_ns:
         length_ns = min(step_ns, end_ns - now_ns)
         now_ns += length_ns
@@ -86,17 +119,19 @@ def advance(
         cycles = seconds * frequency_hz
         nic.receive(s.nics, s.rings, s.caches, 0, seconds, now_ns)
         if linked:
-            nic.receive(s.nics, s.rings, s.far_caches, 1, seconds, now_ns)
+            _receive_afar(s, seconds, now_ns)
         nvme.step(s.disks, s.caches, seconds, now_ns, sampling)
-        for thread in range(s.threads.ints.shape[0]):
-            if s.threads.floats[thread, th.DUTY] == 0.0:
-                continue
-            near = near_cores >> s.threads.ints[thread, th.CORE] & 1 != 0
-            _run_thread(s, near, thread, cycles, sampling, length_ns, now_ns)
+        thread = 0
+        while thread < s.threads.ints.shape[0]:
+            thread = _run_threads(
+                s, s.caches, s.memory.latency, thread, cycles, sampling, length_ns, now_ns
+            )
+            if linked and thread < s.threads.ints.shape[0]:
+                thread = _run_afar(s, thread, cycles, sampling, length_ns, now_ns)
         nic.grant(s.nics, seconds)
         nic.transmit(s.nics, s.rings, s.caches, 0, now_ns)
         if linked:
-            nic.transmit(s.nics, s.rings, s.far_caches, 1, now_ns)
+            _transmit_afar(s, now_ns)
         clients.step(s.clients, s.nics, now_ns - length_ns, now_ns)
         if now_ns >= memory_due_ns or now_ns == end_ns:
             cache.renumber(s.caches)

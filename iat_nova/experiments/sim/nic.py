@@ -63,7 +63,7 @@ def _due(s: npt.NDArray[np.int64], credit: float) -> int:
     return count
 
 
-@kernel
+@inlined
 def receive(
     n: Nics, r: rings.Rings, c: cache.Caches, socket: int, seconds: float, now_ns: int
 ) -> None:
@@ -132,7 +132,7 @@ def grant(n: Nics, seconds: float) -> None:
         )
 
 
-@kernel
+@inlined
 def transmit(n: Nics, r: rings.Rings, c: cache.Caches, socket: int, now_ns: int) -> None:
     """Send packets from the send rings of a socket's cards, as many bytes as `grant` gave."""
     for queue in range(n.tx.shape[0]):
