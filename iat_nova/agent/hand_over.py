@@ -254,7 +254,7 @@ class Succession:
         domains: Iterable[CacheDomain],
         memory: enforcer.EnforcerMemory,
     ) -> None:
-        """Hand the host with its settings over to the next agent; `HardwareError`: not done."""
+        """Hand the host with its settings over; raises `HardwareError` if not done."""
         self._check_ours()
         try:
             plain = {number: records.unstructure(state) for number, state in states.items()}

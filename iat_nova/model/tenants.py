@@ -52,7 +52,7 @@ class WayRequest:
 
     @property
     def kept(self) -> int:
-        """The ways that the tenant must have for itself, as guaranteed or held; 0: none."""
+        """The number of ways that no other tenant may fill, guaranteed or held; 0: none."""
         return self.min if self.held else self.promised
 
 

@@ -75,7 +75,7 @@ def news(message: object) -> News | None:
 def _reverting(event: str, instance: object) -> bool:
     """Whether a guest returns to the host from which it was resized or migrated.
 
-    The host that the guest leaves reports only the usage until then.
+    The host that the guest leaves sends nothing but ``instance.exists``.
     """
     return event == "instance.exists" and _text(instance, "task_state") == "resize_reverting"
 

@@ -157,7 +157,7 @@ def _unclean_by(
 
 
 def lines(moment: Moment, *, width: int) -> list[str]:
-    """Return the state of the loop at the moment, and why nothing was done since the decision."""
+    """Return the loop's state at the moment, and why nothing was done since its last decision."""
     decided, last = moment.decision.iteration, moment.last.iteration
     ago = times.duration(max(0.0, moment.wall_s - decided.wall_s))
     when = times.moment(moment.wall_s)

@@ -13,7 +13,7 @@ ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is a
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
 AT_LIMIT = 0.94  # stalled share, near the largest, from which a poller takes all that it can
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
-OTHER_LOAD = 0.25  # relative change of references per instruction; above, the load is another
+OTHER_LOAD = 0.25  # relative change of references by IPC; above, the load is another
 
 
 @dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
@@ -86,7 +86,7 @@ def change(was: float, now: float) -> float:
 
 
 def another(was: float, now: float) -> bool:
-    """Return whether two amounts, such as references per instruction, are of different loads."""
+    """Return whether two amounts, such as references by IPC, are of different loads."""
     return change(was, now) > OTHER_LOAD
 
 

@@ -18,7 +18,7 @@ AGE_LEAST_S = 20.0  # an agent's data may be at least so old: a scrape is often 
 
 @dataclasses.dataclass(slots=True)
 class Seen:
-    """Metrics of a host's agent. `age_s`: age of the last iteration of the oldest cache domain.
+    """Metrics of a host's agent. `age_s`: oldest age of a cache domain's last iteration.
 
     `guests`: readings by UUID and cache domain. `critical`, `io`: UUIDs of such guests.
     """

@@ -133,12 +133,12 @@ def compare(
 ) -> Comparison:
     """Run every strategy with every seed, and compare the runs with `against`, the reference.
 
-    The reference is run in any case. `strategies` may have labels of ablations. `bound`: the PC
-    performance of the best layouts found. `kept_in`: a folder in which each finished run is kept;
-    kept runs of the same scenario and version are not repeated. `executor` (`parallel.executor`)
-    runs all jobs, by default in processes of this machine. Counters resemble hardware
-    (`COUNTER_NOISE`, DDIO counted at one CHA) unless the scenario has other settings. Raises the
-    errors of `run`.
+    The reference is run in any case. `strategies`: names, or labels of ablations. `bound`:
+    performance of PC workloads in the best layouts found. `kept_in`: a folder in which each
+    finished run is kept; kept runs of the same scenario and version are not repeated. `executor`
+    (`parallel.executor`) runs all jobs, by default in processes of this machine. Counters resemble
+    hardware (`COUNTER_NOISE`, DDIO counted at one CHA) unless the scenario has other settings.
+    Raises the errors of `run`.
     """
     scenario = as_hardware_counts(scenario)
     if seconds is not None:

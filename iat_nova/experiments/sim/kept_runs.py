@@ -63,7 +63,7 @@ class KeptRuns:
         return None if row is None else cattrs.structure(row, dict[str, WorkloadResult])
 
     def keep(self, result: Result) -> None:
-        """Write the result of a built-in strategy."""
+        """Write the result if the strategy is built in."""
         if ablation.resolve(result.strategy)[0] in BUILT_IN:
             row = {key: value for key, value in dataclasses.asdict(result).items()
                    if key not in _DROPPED}  # fmt: skip

@@ -20,7 +20,7 @@ HANDOFF_RING = 1024  # between the two threads of a pipeline
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Queue:
-    """One queue of a workload: the numbers of the receive ring and the send ring."""
+    """One queue of a workload: the indices of its receive ring and send ring."""
 
     receive: int
     send: int

@@ -76,8 +76,8 @@ class Plant:
     def set_working_set(self, name: str, size_bytes: float) -> None:
         """Set the size of each thread's own memory; all lines are equally likely.
 
-        Accesses that L1 serves are not simulated. A profile with a locality of its own keeps that
-        locality.
+        Accesses that L1 serves are not simulated. A profile with a locality of its own ignores
+        the size.
         """
         profile = self.scenario.workload(name).profile
         spread, touches = profile.locality, profile.accesses

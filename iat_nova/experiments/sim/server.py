@@ -52,7 +52,7 @@ class EmulatedServer:
     limit. `noise`: relative standard deviation of each reading's increment. `one_slice`: DDIO's
     counters are read at one CHA and multiplied by the number of CHAs, as in the paper. The
     scenario's settings of noise and slice have precedence. `epoch_s`: emulated wall-clock time at
-    the start. `port_ways`: as of `PortWays`. Strategies see counters only; `metrics`: for reports.
+    the start. `port_ways`: a `PortWays`. Strategies see counters only; `metrics`: for reports.
     """
 
     def __init__(
@@ -316,7 +316,7 @@ class EmulatedServer:
         return self.read_ddio(domain)
 
     def read_counts(self) -> Counts:
-        """Return the running totals of the watched CPUs and of the domains."""
+        """Return running totals of watched CPUs, cache domains and ports."""
         scale = self._scale
         # LONGEST_LAT_CACHE also counts requests of the prefetchers of L1 and L2 (Intel's events of
         # Skylake-SP).

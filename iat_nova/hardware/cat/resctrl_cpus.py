@@ -82,7 +82,7 @@ class GroupCpus:
 
     @property
     def memory(self) -> tuple[dict[int, tuple[int, ...]], dict[int, int | None]]:
-        """The CPUs by group, and the stamps by CPU, with which another process can continue."""
+        """The CPUs by group, and `Topology.plugged` by CPU, for a process that continues."""
         cpus = {number: tuple(sorted(cpus)) for number, cpus in self._written.items()}
         return cpus, dict(self._plugged)
 

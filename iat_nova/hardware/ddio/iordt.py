@@ -72,8 +72,8 @@ def tag_registers(memory: PhysicalMemory, table: Path) -> TagRegisters:
 def look(topology: Topology, msr: Msr, memory: PhysicalMemory, table: Path, cpus: Path) -> IoRdt:
     """Return the host's I/O RDT. Raises `HardwareError` with the reason if it cannot be used.
 
-    `cpus`: the folder of the cpuid driver. The table comes first, because hosts without I/O RDT
-    need no driver to show its absence.
+    `cpus`: the folder of the cpuid driver. The table (IRDT) is read first: hosts without I/O RDT
+    need no driver to show that.
     """
     read_table(table)
     features = cpuid.io_rdt(min(topology.online()), cpus)

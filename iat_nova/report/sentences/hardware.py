@@ -230,7 +230,7 @@ _CHANGES: Mapping[str, str] = {
     "class-limit-changed": "class {number}: MB:{domain} is {limit}, the agent wrote {wrote}",
     "class-cpu-moved": "CPU {cpu} was moved out of class {number}",
     "port-ways-changed": "domain {domain}: another program changed the ways of port {ports:list}",
-    "ddio-changed": "domain {domain}: DDIO was left at {left:mask} and is at {now:mask}",
+    "ddio-changed": "domain {domain}: DDIO is at {now:mask}, the agent left {left:mask}",
     "iordt-rmids-on-already": "cache domain {domain}: another program, or the firmware, has "
     "switched RMIDs of devices on (register 0xc83)",
     "iordt-rmid-unknown": "the RMID of a monitoring group of a port is not known",
@@ -239,8 +239,8 @@ _CHANGES: Mapping[str, str] = {
     "iordt-port-absent": "the table IRDT has no port {port} any more",
     "iordt-tags-changed": "I/O RDT channels {channels:list}: the class tags were changed",
     "iordt-switch-changed": "cache domain {domain}: classes of devices were switched off",
-    "port-bits-changed": "root port {port}: perfctrlsts_0 bits were left at {left:#x} and are "
-    "{bits:#x}",
+    "port-bits-changed": "root port {port}: perfctrlsts_0 bits are {bits:#x}, the agent left "
+    "{left:#x}",
 }
 
 _SNAPSHOT: Mapping[str, str] = {
@@ -343,7 +343,7 @@ _REMEDIES: Mapping[str, str] = {
     "end-or-await-program": "end the program, or wait for its end",
     # libpqos
     "install-pqos": "apt-get install intel-cmt-cat",
-    "use-resctrl": "use resctrl",
+    "use-resctrl": "set cat_interface = resctrl",
     "use-resctrl-or-cdp-off": "use resctrl, or switch code and data prioritisation off: pqos "
     "--iface=msr -R l3cdp-off",
     "use-resctrl-or-umount": "use resctrl, or umount {path}",

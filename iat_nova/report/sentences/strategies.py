@@ -41,8 +41,8 @@ SENTENCES: Mapping[str, str] = {
     "undone-by-load": "{move:also} ({tenant:name} has another load)",
     "speeds": "speeds {gain:gain1} together",
     "speeds-most": "speeds {gain:gain1} together, {tenant:name} {change:gain1}",
-    "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} after the penalty for "
-    "best-effort guests",
+    "speeds-and-floors": "speeds {gain:gain1} together, {counted:gain1} with best-effort "
+    "guests' minimum speeds",
     "tenants-changed": "tenants came or changed",
     "would-lose": "{tenant:name} lost {loss:share1} of its speed, more than {limit:share}",
     "gained-too-little": "{cause:also} in {samples} samples, kept above {limit:gain1}",
@@ -231,8 +231,8 @@ SENTENCES: Mapping[str, str] = {
     "more-memory-traffic": "more bytes come from memory than before the trash ways shrank",
     "network-less": "less arrives from the network than before the trash ways shrank",
     "size-because": "{size:also}: {causes:also}",
-    "storage-leaks": "DDIO misses {ddio_percent:.0f} %, LLC misses {llc_percent:.0f} %, and "
-    "storage writes {storage_percent:.0f} % as many bytes as the network",
+    "storage-leaks": "DDIO misses {ddio_percent:.0f} %, its own LLC misses "
+    "{llc_percent:.0f} %; storage writes {storage_percent:.0f} % of the network's bytes",
     "storage-reads": "storage reads {before_bytes_per_s:gbps} before, {after_bytes_per_s:gbps} now",
     "storage-reads-less": "storage reads less than before the trash ways shrank",
     "tenant-hits-changed": "{tenant:name}: LLC hits {before_percent:.0f} % before, "

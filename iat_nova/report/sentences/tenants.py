@@ -92,7 +92,7 @@ SENTENCES: Mapping[str, str] = {
     "interface-without": "an interface of type {type} has no <{child} {attribute}=...>",
     "device-without-address": "{device:also} has no source address",
     "device-address-unreadable": "{device:also} has an unreadable PCI address {address}",
-    "nova-metadata-absent": "Nova wrote no metadata: flavor, owner and specs are unknown",
+    "nova-metadata-absent": "no metadata of Nova: flavor, owner and specs are unknown",
     "nova-metadata-without": "Nova's metadata does not name the {part}",
     "nova-metadata-nameless": "Nova's metadata holds an {part} without a name; it is ignored",
     "nova-metadata-twice": "Nova's metadata holds the {part} {name} twice; the first counts",

@@ -202,7 +202,7 @@ class Controller:
         )
 
     def _adopt(self, state: IatState, roster: Roster, sample: Sample) -> tuple[IatState, Decision]:
-        """Lay out all tenants after a change of tenants, and renew the reference."""
+        """Lay out tenants after a change; renew the reference except for unchanged tenants."""
         adopted, steps = rebuild.adopt(state, roster, self.parameters, self.features, sample)
         ranking = dict(sample.tenants)
         placed = masks.plan(roster, self.features, adopted, ranking, state.layout)

@@ -122,7 +122,8 @@ def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str,
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:
     """Yield the tenants whose load changed, judged independently of their ways.
 
-    The number of LLC references per instruction does not depend on the share of the LLC. A tenant
+    LLC references per second, divided by instructions per cycle, hardly depend on the share of the
+    LLC: they change with the references per instruction and with the time on the CPU. A tenant
     with I/O polls: `other_traffic` compares what devices write instead. The host's own processes
     come and go all the time, for moments: no load of theirs lasts.
     """
@@ -143,7 +144,7 @@ def _matters(was: Look, now: Look) -> bool:
 
 
 def _alike(was: Look, now: Look) -> bool:
-    """Return whether a tenant's LLC references per instruction are those of the same load."""
+    """Return whether LLC references per second by IPC are those of the same load."""
     first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
     return not readings.another(first, second)
 

@@ -142,7 +142,7 @@ class Others(AgentCase, unittest.TestCase):
         def hand():
             msr.write(0, IIO_LLC_WAYS, 0x7E0)
 
-        why = "domain 0: DDIO was left at 0x600 and is at 0x7e0"
+        why = "domain 0: DDIO is at 0x7e0, the agent left 0x600"
         self.disturbed(
             hand,
             f"conflicting change by another program (enforcement off until restart): {why}",

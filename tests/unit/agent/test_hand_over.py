@@ -757,7 +757,7 @@ class Ends(HandOverCase):
                 self.tree.write("iat-nova.1/cpus_list", "0-1,3")
             ),
             "the last agent left the groups": lambda: self.tree.mkdir("iat-nova.7"),
-            "DDIO was left at .* and is at": lambda: self.msr.set(0, 0xC8B, 0x7F0),
+            "DDIO is at .*, the agent left": lambda: self.msr.set(0, 0xC8B, 0x7F0),
             "the cache domains are not": lambda: self.put(
                 self.cpus.root / "cpu0/cache/index3/size", "1024K\n"
             ),

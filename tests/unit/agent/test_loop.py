@@ -893,7 +893,7 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(SKYLAKE.ddio_found, self.seen)
         self.assertEqual(0x7C0, self.ddio.read(0))
         self.assertRegex(
-            words_of.observing(self.status().status), "DDIO was left at 0x600 and is at 0x7c0"
+            words_of.observing(self.status().status), "DDIO is at 0x7c0, the agent left 0x600"
         )
 
     def test_a_socket_off_line_is_left_alone(self) -> None:

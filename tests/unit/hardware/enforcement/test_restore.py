@@ -866,7 +866,7 @@ class Restrained(MachineCase):
         self.assertEqual(0x400, self.msr.get(0, 0xC8B))
         self.interlock.refused(caught.exception)
         self.assertIn(
-            "DDIO was left at 0x7c0 and is at 0x400",
+            "DDIO is at 0x400, the agent left 0x7c0",
             text(self.interlock.reasons["conflicting-change"]),
         )
         self.assert_as_found()
