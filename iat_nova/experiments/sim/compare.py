@@ -8,7 +8,7 @@ import pathlib
 import statistics
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Executor
+from concurrent.futures import Executor, Future
 
 from iat_nova import policy
 from iat_nova.experiments.sim import kept_runs, parallel, workload_rows
@@ -116,7 +116,6 @@ class _Job:
 
 
 _Key = tuple[str | None, int, str | None]
-_Made = Mapping[_Key, Result | kept_runs.Alone]
 
 
 def compare(
@@ -140,16 +139,81 @@ def compare(
     hardware (`COUNTER_NOISE`, DDIO counted at one CHA) unless the scenario has other settings.
     Raises the errors of `run`.
     """
+    with parallel.using(executor) as runs:
+        begun = begin(
+            scenario,
+            strategies,
+            seeds,
+            against=against,
+            seconds=seconds,
+            kept_in=kept_in,
+            executor=runs,
+        )
+        return begun.finish(bound, progress)
+
+
+def begin(
+    scenario: Scenario,
+    strategies: Sequence[str],
+    seeds: Sequence[int],
+    *,
+    against: str = REFERENCE,
+    seconds: float | None = None,
+    kept_in: pathlib.Path | None = None,
+    executor: Executor,
+) -> Begun:
+    """Submit the runs of `compare` that are not kept, so that another comparison may begin now."""
     scenario = as_hardware_counts(scenario)
     if seconds is not None:
         scenario = dataclasses.replace(scenario, length_s=seconds)
-    critical = workloads_of(scenario, Priority.PC)
-    best_effort = workloads_of(scenario, Priority.BE)
     names = list(dict.fromkeys([*strategies, against]))
     asked = [_Job(scenario, seed, name) for seed in seeds for name in names]
     # A run alone does not depend on the strategy and hardly on the seed (memory's layout).
+    critical = workloads_of(scenario, Priority.PC)
     asked += [_Job(scenario, seeds[0], None, name) for name in critical]
-    found = _made(asked, kept_in, executor, progress)
+    kept = None if kept_in is None else kept_runs.KeptRuns(kept_in, scenario)
+    found: dict[_Key, Result | kept_runs.Alone] = {}
+    if kept is not None:
+        for job in asked:
+            before = _before(kept, job)
+            if before is not None:
+                found[job.key] = before
+    due = [job for job in asked if job.key not in found]
+    waiting = parallel.submitted(executor, _run, due)
+    return Begun(scenario, strategies, seeds, against, kept, found, waiting)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Begun:
+    """A comparison whose runs are submitted; `found`: the finished runs."""
+
+    scenario: Scenario
+    strategies: Sequence[str]
+    seeds: Sequence[int]
+    against: str
+    kept: kept_runs.KeptRuns | None
+    found: dict[_Key, Result | kept_runs.Alone]
+    waiting: Mapping[Future[Result | kept_runs.Alone], _Job]
+
+    def finish(
+        self, bound: float | None = None, progress: Progress = lambda done, total: None
+    ) -> Comparison:
+        """Wait for the runs and compare them, see `compare`."""
+        total = len(self.found) + len(self.waiting)
+        for job, future in parallel.in_order(self.waiting):
+            result = self.found[job.key] = future.result()
+            if self.kept is not None:
+                _keep(self.kept, job, result)
+            progress(len(self.found), total)
+        return _compared(self, bound)
+
+
+def _compared(begun: Begun, bound: float | None) -> Comparison:
+    """Compare finished runs."""
+    scenario, strategies, seeds = begun.scenario, begun.strategies, begun.seeds
+    against, found = begun.against, begun.found
+    critical = workloads_of(scenario, Priority.PC)
+    best_effort = workloads_of(scenario, Priority.BE)
     results = {(one.strategy, one.seed): one for one in found.values() if isinstance(one, Result)}
     alone = {
         name: performance(scenario, one, name)
@@ -184,32 +248,6 @@ def compare(
         for row in workload_rows.rows(scenario, results[name, seed], guests)
     )
     return Comparison(rows, tenants, tuple(left_out), workloads)
-
-
-def _made(
-    asked: Sequence[_Job],
-    folder: pathlib.Path | None,
-    executor: Executor | None,
-    progress: Progress,
-) -> _Made:
-    """Return each run's results, from kept runs or from new runs."""
-    found: dict[_Key, Result | kept_runs.Alone] = {}
-    kept = None if folder is None else kept_runs.KeptRuns(folder, asked[0].scenario)
-    if kept is not None:
-        for job in asked:
-            before = _before(kept, job)
-            if before is not None:
-                found[job.key] = before
-    due = [job for job in asked if job.key not in found]
-    if not due:
-        return found
-    with parallel.using(executor) as runs:
-        for job, future in parallel.completed(runs, _run, due):
-            result = found[job.key] = future.result()
-            if kept is not None:
-                _keep(kept, job, result)
-            progress(len(found), len(asked))
-    return found
 
 
 def _before(kept: kept_runs.KeptRuns, job: _Job) -> Result | kept_runs.Alone | None:

@@ -9,7 +9,7 @@ import functools
 import logging
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import TypeVar
@@ -62,21 +62,40 @@ def using(given: Executor | None) -> contextlib.AbstractContextManager[Executor]
     return contextlib.nullcontext(given) if given is not None else executor()
 
 
-def completed(
-    executor: Executor, function: Callable[[T], R], arguments: Sequence[T]
-) -> Iterator[tuple[T, Future[R]]]:
-    """Yield each argument with its future, in order of completion.
+def submitted(
+    executor: Executor, function: Callable[[T], R], arguments: Iterable[T]
+) -> dict[Future[R], T]:
+    """Submit a call for each argument; `function` and the arguments must be picklable."""
+    return {executor.submit(function, argument): argument for argument in arguments}
 
-    `function` and the arguments must be picklable. When the caller stops iterating, calls that have
-    not begun are cancelled.
+
+def completed(
+    executor: Executor, function: Callable[[T], R], arguments: Iterable[T]
+) -> Iterator[tuple[T, Future[R]]]:
+    """Submit a call for each argument; yield as `in_order`."""
+    return in_order(submitted(executor, function, arguments))
+
+
+def in_order(asked: Mapping[Future[R], T]) -> Iterator[tuple[T, Future[R]]]:
+    """Yield each argument of submitted calls with its future, in order of completion.
+
+    When the caller stops iterating, calls that have not begun are cancelled.
     """
-    asked = {executor.submit(function, argument): argument for argument in arguments}
     try:
         for future in concurrent.futures.as_completed(asked):
             yield asked[future], future
     finally:
         for future in asked:
             future.cancel()
+
+
+def one_ahead(begun: Iterable[T]) -> Iterator[T]:
+    """Yield each of `begun` after the next began, so that no process waits for the last runs."""
+    ahead: list[T] = []
+    for one in begun:
+        yield from ahead
+        ahead = [one]
+    yield from ahead
 
 
 @contextlib.contextmanager

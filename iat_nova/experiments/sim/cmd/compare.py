@@ -36,7 +36,7 @@ from iat_nova.report import escape
 from iat_nova.strategies.registry import BUILT_IN, StrategyError, find
 
 if TYPE_CHECKING:
-    from iat_nova.experiments.sim.compare import Comparison, Row, TenantRow
+    from iat_nova.experiments.sim.compare import Begun, Comparison, Row, TenantRow
     from iat_nova.experiments.sim.overview import ScenarioStanding
     from iat_nova.experiments.sim.scenario import Scenario
     from iat_nova.experiments.sim.workload_rows import WorkloadRow
@@ -172,12 +172,16 @@ examples:
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         parsed_args.against = parsed_args.against or UNMANAGED
         with self._hosts(parsed_args) as (scenarios, executor):
+            from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles
+
             asked = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
             strategies = list(dict.fromkeys(asked))
+            begun = (self._begun(one, strategies, parsed_args, executor) for one in scenarios)
             found = []
-            for number, one in enumerate(scenarios, 1):
+            pairs = zip(scenarios, parallel.one_ahead(begun), strict=True)
+            for number, (one, comparison) in enumerate(pairs, 1):
                 at = f"{one.name} ({number} of {len(scenarios)})"
-                found.append(self._compared(one, at, strategies, parsed_args, executor))
+                found.append(self._compared(one, at, comparison, parsed_args))
         pictures = [f"{one.name}.svg" for one in scenarios]
         if len(found) > 1:
             pictures.insert(0, _overview(found, parsed_args.out, parsed_args.against))
@@ -216,16 +220,31 @@ examples:
         except (ScenarioError, StrategyError, PolicyError) as error:
             raise Failure(escape.lines(told(error)), EXIT_USAGE) from error
 
-    def _compared(
+    def _begun(
         self,
         scenario: Scenario,
-        at: str,
         strategies: Sequence[str],
         parsed_args: argparse.Namespace,
         executor: Executor,
+    ) -> Begun:
+        """Submit the runs on one scenario."""
+        from iat_nova.experiments.sim import compare  # noqa: PLC0415 - compiles
+
+        return compare.begin(
+            scenario,
+            strategies,
+            range(1, (parsed_args.seeds or SEEDS) + 1),
+            against=parsed_args.against,
+            seconds=parsed_args.seconds,
+            kept_in=parsed_args.out / "runs",
+            executor=executor,
+        )
+
+    def _compared(
+        self, scenario: Scenario, at: str, begun: Begun, parsed_args: argparse.Namespace
     ) -> Comparison:
         """Compare on one scenario and write the files. `at`: the command's progress, as text."""
-        from iat_nova.experiments.sim import bound, compare, compare_chart  # noqa: PLC0415 - compiles
+        from iat_nova.experiments.sim import bound, compare_chart  # noqa: PLC0415 - compiles
 
         length_s = parsed_args.seconds or scenario.length_s
         bounds = parsed_args.bound or FOLDER
@@ -237,17 +256,7 @@ examples:
             )
         kept_in = parsed_args.out / "runs"
         with Progress(f"{at}: {{done}} of {{total}} runs", kept_in) as progress:
-            found = compare.compare(
-                scenario,
-                strategies,
-                range(1, (parsed_args.seeds or SEEDS) + 1),
-                against=parsed_args.against,
-                seconds=parsed_args.seconds,
-                bound=None if best is None else best.pc,
-                kept_in=kept_in,
-                executor=executor,
-                progress=progress,
-            )
+            found = begun.finish(None if best is None else best.pc, progress)
         if found.left_out:
             listed = escape.plain(", ".join(found.left_out))
             self.note(
