@@ -2,7 +2,7 @@
 """`python -m tests.reached`: did a test reach every refusal and degradation of the code?
 
 Run by `tox -e cover`: measuring doubles the time of the unit tests, so it is not one of them.
-Reads what `coverage run --parallel-mode` left, and looks for the messages that
+Reads what `coverage combine` left, and looks for the messages that
 `tests.unit.test_messages` finds in the operator's pages: a message whose line no test has run is
 named, and the exit status is 1.
 """
@@ -19,8 +19,7 @@ from tests.unit import test_messages
 def main() -> int:
     """Compare, say what was not reached."""
     measured = coverage.Coverage()
-    measured.combine()
-    measured.save()
+    measured.load()
     data = measured.get_data()
     said = [
         (source, *one) for source in test_messages.SOURCES for one in test_messages.messages(source)
