@@ -179,9 +179,10 @@ examples:
             begun = (self._begun(one, strategies, parsed_args, executor) for one in scenarios)
             found = []
             pairs = zip(scenarios, parallel.one_ahead(begun), strict=True)
-            for number, (one, comparison) in enumerate(pairs, 1):
-                at = f"{one.name} ({number} of {len(scenarios)})"
-                found.append(self._compared(one, at, comparison, parsed_args))
+            with Progress("", parsed_args.out / "runs"):  # for Ctrl-C, also between scenarios
+                for number, (one, comparison) in enumerate(pairs, 1):
+                    at = f"{one.name} ({number} of {len(scenarios)})"
+                    found.append(self._compared(one, at, comparison, parsed_args))
         pictures = [f"{one.name}.svg" for one in scenarios]
         if len(found) > 1:
             pictures.insert(0, _overview(found, parsed_args.out, parsed_args.against))
@@ -254,8 +255,7 @@ examples:
                 f"{scenario.name}: the bound in {bounds} is of another length, "
                 "compression, scenario or version; search again with iat-nova simulate bound"
             )
-        kept_in = parsed_args.out / "runs"
-        with Progress(f"{at}: {{done}} of {{total}} runs", kept_in) as progress:
+        with Progress(f"{at}: {{done}} of {{total}} runs") as progress:
             found = begun.finish(None if best is None else best.pc, progress)
         if found.left_out:
             listed = escape.plain(", ".join(found.left_out))
