@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import math
 from collections.abc import Mapping
+from time import monotonic
 from typing import Any, Protocol
 
-from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.common.clock import Clock
 from iat_nova.hardware.enforcement.enforcer import Effective
@@ -44,6 +45,7 @@ LOG = logging.getLogger("iat_nova")
 _LEVELS = {"info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
 
 _NO_STATE = object()
+_OVERDUE_PERIODS = 2  # one may be missed: a reading was under way, or the process was stopped
 
 
 class Language(Protocol):
@@ -61,7 +63,9 @@ class Journal:
 
     `status`: the constant part of the status. `language` makes sentences for the log. `observer`
     keeps the latest values for metrics. `watchdog` notifies the service manager. `heartbeat` shows
-    other programs that the agent is alive. `freshness` warns if the inventory is overdue.
+    other programs that the agent is alive. The inventory is due every `reading_s` seconds of real
+    time, because the sources' events come in real time; if it is overdue, new guests get no ways,
+    and no other check would report that.
     """
 
     def __init__(
@@ -73,11 +77,12 @@ class Journal:
         observer: Observer | None = None,
         watchdog: Watchdog | None = None,
         heartbeat: Heartbeat | None = None,
-        freshness: Freshness | None = None,
+        reading_s: float = math.inf,
     ) -> None:
         self._watchdog = watchdog or Watchdog({})
         self._heartbeat = heartbeat or Heartbeat()
-        self._freshness = freshness or Freshness()
+        self._overdue_s = _OVERDUE_PERIODS * reading_s
+        self._looked_s = monotonic()
         self._language = language
         self._told_manager: Message | None = None
         self._history = history
@@ -113,7 +118,7 @@ class Journal:
         New packet counts and the time of day do not make a new inventory.
         """
         wall_s = self._clock.wall()
-        self._freshness.looked()
+        self._looked_s = monotonic()
         self._observer.looked(wall_s)
         self._warn(warnings)
         domains, why = dict(inventories), dict(reasons or {})
@@ -327,7 +332,9 @@ class Journal:
         ):
             problem = message(name, error=as_message(error)) if error else None
             self.note(code, problem, message(over))
-        self.note(Code.INVENTORY_OLD, self._freshness.problem, message("inventory-fresh"))
+        late = monotonic() - self._looked_s > self._overdue_s
+        problem = message("inventory-old", overdue_s=self._overdue_s) if late else None
+        self.note(Code.INVENTORY_OLD, problem, message("inventory-fresh"))
 
     def _tell_manager(self) -> None:
         """Notify the service manager: ready after the first iteration, then alive after each."""

@@ -14,14 +14,20 @@ import pathlib
 import re
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from iat_nova.common.owned_folder import write_named
 from iat_nova.common.readers import PROVIDER
 from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
-from iat_nova.model import Message, message, verbatim
+from iat_nova.model import Facts, Message, message, verbatim
 from iat_nova.model.message import MessageError, as_message
+from iat_nova.policy import guarantee
 from iat_nova.policy.guarantee import RESOURCE_CLASS
+from iat_nova.store.records import Placement
+
+if TYPE_CHECKING:
+    from iat_nova.conf import Settings
+    from iat_nova.policy import Policy
 
 TRAIT = "CUSTOM_IAT"
 TRAIT_DDIO = "CUSTOM_IAT_DDIO"
@@ -202,3 +208,71 @@ def _nodes(document: object) -> Iterator[str]:
         identification = provider.get("identification") if isinstance(provider, Mapping) else None
         if isinstance(identification, Mapping):
             yield from map(str, identification.values())
+
+
+def offer(settings: Settings, policy: Policy, facts: Facts) -> Offer:
+    """Return the host's offer under a policy; in mode observe, nothing for new guests."""
+    guarantees = guarantee.of_host(
+        facts,
+        policy.rules,
+        policy.parameters,
+        assume_stack=settings.ovsdb_connection is not None,
+    )
+    domains = facts.host.domains
+    found = Offer(
+        total=sum(known.left for known in guarantees),
+        max_unit=max((known.left for known in guarantees), default=0),
+        ddio=bool(domains) and all(domain.ddio_resizable for domain in domains),
+        reasons=tuple(one.message for one in guarantees) or (message("offer-no-domain"),),
+    )
+    if settings.mode == "observe":
+        reasons = (message("offer-observing"), *found.reasons)
+        return dataclasses.replace(found, withdrawn=True, reasons=reasons)
+    return found
+
+
+def compare(settings: Settings, policy: Policy, facts: Facts) -> tuple[Placement, Message | None]:
+    """Compare the files of `provider_config_location` with the possible offer of this host.
+
+    The message is None without a difference. A host without one of our files offers nothing;
+    this is not a difference.
+    """
+    able = offer(settings, policy, facts)
+    found = Placement(_ways(able), able.traits)
+    try:
+        paths = files(settings.provider_config_location)
+    except ProviderConfigError as error:
+        return found, message("placement-unknown", error=as_message(error))
+    try:
+        for path in paths:
+            said = offered(path)
+            if said is not None:
+                found = dataclasses.replace(
+                    found, offered_ways=_ways(said), offered_traits=said.traits
+                )
+                if not _same(said, able):
+                    return found, _difference(path, said, able)
+    except ProviderConfigError as error:
+        return found, message("placement-unreadable", error=as_message(error))
+    return found, None
+
+
+def _ways(one: Offer) -> int:
+    return 0 if one.withdrawn else one.total
+
+
+def _same(said: Offer, able: Offer) -> bool:
+    if said.withdrawn or able.withdrawn:
+        return said.withdrawn and able.withdrawn
+    return (said.total, said.max_unit, said.traits) == (able.total, able.max_unit, able.traits)
+
+
+def _difference(path: pathlib.Path, said: Offer, able: Offer) -> Message:
+    some = able.withdrawn or able.total
+    return message(
+        "placement-differs" if some else "placement-withdraw",
+        path=str(path),
+        offered=said.message,
+        able=able.message if some else message("offer-nothing"),
+        reasons=able.reasons,
+    )

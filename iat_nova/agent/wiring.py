@@ -11,15 +11,13 @@ from collections.abc import Callable
 
 import iat_nova.policy.render  # noqa: F401 - without Jinja2 the agent does not start
 from iat_nova import policy
-from iat_nova.agent import policy_file
-from iat_nova.agent.freshness import Freshness
+from iat_nova.agent import policy_file, provider_config
 from iat_nova.agent.hand_over import HandedOver
 from iat_nova.agent.journal import Journal, Language
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
 from iat_nova.agent.parts import FactsSource, Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
-from iat_nova.agent.provider import ProviderFiles
 from iat_nova.agent.shadow import ShadowStrategy
 from iat_nova.agent.shadow_policy import ShadowPolicy
 from iat_nova.agent.watchdog import Watchdog
@@ -119,7 +117,7 @@ def agent(
         observer,
         Watchdog(),
         heartbeat,
-        Freshness(settings.reconcile_s),
+        settings.reconcile_s,
     )
     shadow_policy = shadow = None
     if settings.shadow_policy is not None:
@@ -144,7 +142,7 @@ def agent(
         clock=machine.clock,
         paused=PauseFile(settings.state_dir).current,
         holds=Holds(settings.state_dir).current,
-        placement=ProviderFiles(settings).compare,
+        placement=functools.partial(provider_config.compare, settings),
         drift=drift,
         observe=settings.mode == "observe",
         outside=owned.outside(),

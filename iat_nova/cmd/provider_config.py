@@ -107,10 +107,11 @@ examples:
         return dataclasses.replace(found, withdrawn=True, reasons=(WITHDRAWN, *found.reasons))
 
     def _offer_of_host(self, parsed_args: argparse.Namespace, settings: Settings) -> Offer:
-        from iat_nova.agent import policy_file, provider  # noqa: PLC0415 - slow to load
+        from iat_nova.agent import policy_file  # noqa: PLC0415 - slow to load
 
         facts = self._facts(parsed_args, settings)
-        return provider.offer(settings, policy_file.load(settings.policy_file, facts.host), facts)
+        policy = policy_file.load(settings.policy_file, facts.host)
+        return provider_config.offer(settings, policy, facts)
 
     def _facts(self, parsed_args: argparse.Namespace, settings: Settings) -> Facts:
         """Return the recorded host, else the present host without guests and switch."""

@@ -5,8 +5,8 @@ import dataclasses
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
-from iat_nova.agent.freshness import Freshness
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import SystemClock
 from iat_nova.experiments.bench.fake import SKYLAKE
@@ -188,11 +188,10 @@ class JournalTest(unittest.TestCase):
     def test_a_picture_too_old_is_a_problem_until_the_next(self) -> None:
         """Told once, with a code, after twice the period; looking again ends it."""
         self.now_s = 100.0
-        freshness = Freshness(60.0, now=lambda: self.now_s)
+        real = mock.patch("iat_nova.agent.journal.monotonic", lambda: self.now_s)
+        self.enterContext(real)
         observer = Observer()
-        journal = Journal(
-            self.history, STATUS, self.clock, LogLanguage(), observer, freshness=freshness
-        )
+        journal = Journal(self.history, STATUS, self.clock, LogLanguage(), observer, reading_s=60.0)
         journal.inventory(FACTS, {0: INVENTORY}, ())
         self.now_s += 120.0
         journal.status({}, None)

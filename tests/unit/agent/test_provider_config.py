@@ -16,7 +16,7 @@ from unittest import mock
 import yaml
 
 from iat_nova import conf, policy
-from iat_nova.agent import provider, provider_config
+from iat_nova.agent import provider_config
 from iat_nova.agent.provider_config import Offer, ProviderConfigError, offered, render, write
 from iat_nova.cmd.main import main
 from iat_nova.model import message, verbatim
@@ -192,8 +192,9 @@ class DisagreementTest(unittest.TestCase):
             f"[iat]\nmode = {mode}\novsdb_connection = none\n"
             f"[compute]\nprovider_config_location = {self.folder}\n"
         )
-        files = provider.ProviderFiles(conf.load([config]))
-        self.placement, said = files.compare(self.policy, facts or self.facts)
+        settings = conf.load([config])
+        found = provider_config.compare(settings, self.policy, facts or self.facts)
+        self.placement, said = found
         return said
 
     def test_no_file_is_no_disagreement(self):
