@@ -36,23 +36,9 @@ from iat_nova.strategies import registry as strategies
 
 _LIBVIRT = "libvirt"
 _SWITCH = "Open vSwitch"
-_SOURCES = {  # the code of a source's warning -> the source's name
-    **dict.fromkeys(("libvirt-problem", "libvirt-problem-since", "libvirt-unanswered"), _LIBVIRT),
-    **dict.fromkeys(
-        (
-            "ovsdb-not-connected",
-            "ovsdb-lost",
-            "ovsdb-not-followed",
-            "ovsdb-unavailable",
-            "ovsdb-busy",
-            "ovsdb-empty",
-            "ovsdb-unanswered",
-            "vswitchd-unanswered",
-            "switch-stale",
-        ),
-        _SWITCH,
-    ),
-}
+_SOURCES = {"libvirt": _LIBVIRT, "ovsdb": _SWITCH, "vswitchd": _SWITCH, "switch": _SWITCH}
+"""The source by the first word of a warning's code."""
+
 OVSDB_SOCKET = Path("/run/openvswitch/db.sock")
 """The socket on which ovsdb-server of the distributions' packages listens."""
 LIBVIRT_SOCKETS = (Path("/run/libvirt/virtqemud-sock"), Path("/run/libvirt/libvirt-sock"))
@@ -310,7 +296,7 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
 
 def _source(warning: Message) -> str:
     """Return the source of a warning."""
-    return _SOURCES.get(warning.code, "inventory")
+    return _SOURCES.get(warning.code.partition("-")[0], "inventory")
 
 
 def _remedy(warning: Message, settings: Settings) -> Message | None:

@@ -9,6 +9,9 @@ import re
 AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 """A time before now, as in -10m."""
 
+SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
+"""The units of times; without a unit, seconds."""
+
 
 def take_times(parser: argparse.ArgumentParser) -> None:
     """Make a parser accept -10m as a time, as it accepts -10 as a number, and not as an option."""

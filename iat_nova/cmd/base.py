@@ -284,6 +284,10 @@ def _plain_column(name: str) -> str:
     return name.strip().lower().replace(" ", "_")
 
 
+Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
+"""The columns of a list, and its rows."""
+
+
 class Lister(Command, lister.Lister):  # type: ignore[misc]
     """A command that prints a list; names are escaped unless the format escapes by itself."""
 

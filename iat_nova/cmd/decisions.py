@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from iat_nova.cmd import arguments, guests
-from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, check_columns
+from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, Table, check_columns
 from iat_nova.cmd.when import moment
 from iat_nova.report import escape, times
 from iat_nova.report.subjects import Subject
@@ -73,9 +73,7 @@ examples:
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row per step."""
         columns = self._columns(parsed_args)
         if parsed_args.follow and parsed_args.formatter not in STREAMS:
@@ -168,7 +166,7 @@ examples:
 _WHAT = 22  # columns of an action with its tenant
 
 
-def _brief(turns: Sequence[Turn]) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def _brief(turns: Sequence[Turn]) -> Table:
     """Return headings and rows of the table for people.
 
     The date and the cache domain are left out where they are the same in all rows.

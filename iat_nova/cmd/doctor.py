@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, add_text_format
+from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, Table, add_text_format
 from iat_nova.report import sentences
 from iat_nova.store import records
 
@@ -60,9 +60,7 @@ examples:
             super()._load_formatter_plugins(), self.formatter_namespace, _Paragraphs
         )
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the columns and a row a finding."""
         from iat_nova.checks import doctor  # noqa: PLC0415 - slow to load
         from iat_nova.hardware.host import probe  # noqa: PLC0415

@@ -11,6 +11,7 @@ import pathlib
 import re
 import time
 
+from iat_nova.cmd.arguments import SECONDS
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure, folded
 from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
@@ -20,7 +21,6 @@ from iat_nova.store.heartbeat import look
 from iat_nova.store.requests import PauseFile
 
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)")
-_SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
 
 
 class PauseCommand(Command):
@@ -124,7 +124,7 @@ def duration(text: str) -> float:
     found = _DURATION.fullmatch(text)
     if not found or not float(found[1]):
         raise argparse.ArgumentTypeError(f"invalid duration {text!r}: expected 90s, 30m, 2h or 1d")
-    seconds = float(found[1]) * _SECONDS[found[2]]
+    seconds = float(found[1]) * SECONDS[found[2]]
     if seconds > _LONGEST_S:
         raise argparse.ArgumentTypeError(f"{text!r} is too long; without --for it has no end")
     return seconds

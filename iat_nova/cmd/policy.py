@@ -14,7 +14,15 @@ import time
 from collections.abc import Iterator, Sequence
 
 from iat_nova.agent import facts_file
-from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, MACHINE_FORMATS, Command, Failure, Lister
+from iat_nova.cmd.base import (
+    EXIT_FAILURE,
+    EXIT_USAGE,
+    MACHINE_FORMATS,
+    Command,
+    Failure,
+    Lister,
+    Table,
+)
 from iat_nova.common.readers import POLICY_TESTS
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
@@ -110,9 +118,7 @@ examples:
   iat-nova policy check --facts compute-7.yaml policy.yaml
 """
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Check the policy, and return a row per tenant. Raises `Failure` with all errors."""
         facts = self.facts(parsed_args)
         policy = self.policy(parsed_args, facts.host)
@@ -142,9 +148,7 @@ examples:
         return COLUMNS, cells
 
 
-def _brief(
-    rows: Sequence[tuple[object, ...]], domains: int
-) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def _brief(rows: Sequence[tuple[object, ...]], domains: int) -> Table:
     """Return headings and rows for people: I/O beside the priority, no column without content."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     for row in found:
@@ -276,9 +280,7 @@ examples:
         parser.add_argument("tests", nargs="+", metavar="TESTS", help="files of tests")
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row per test."""
         from iat_nova.agent import policy_file  # noqa: PLC0415 - slow to load
         from iat_nova.policy import trials  # noqa: PLC0415 - slow to load

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iat_nova.cmd import blocks, guests
-from iat_nova.cmd.base import MACHINE_FORMATS, Lister, folded
+from iat_nova.cmd.base import MACHINE_FORMATS, Lister, Table, folded
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, DomainInventory, Tenant, TenantKind
 from iat_nova.report import escape, port_table, view, words
@@ -48,9 +48,7 @@ examples:
         )
         return parser
 
-    def take_action(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the columns and one row per tenant, or per port."""
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
@@ -76,9 +74,7 @@ examples:
         ]
         return columns, rows
 
-    def _ports(
-        self, parsed_args: argparse.Namespace, domains: Sequence[DomainView]
-    ) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+    def _ports(self, parsed_args: argparse.Namespace, domains: Sequence[DomainView]) -> Table:
         """Return the columns and one row per port."""
         self._empty = f"{super()._empty}: {guests.NO_PORTS}"
         if parsed_args.formatter == "table" and not parsed_args.columns:
@@ -118,9 +114,7 @@ def _yes_or_no(value: object) -> object:
 _LEAST_NAME = 12  # columns of a name
 
 
-def _brief(
-    domains: Sequence[DomainView], width: int
-) -> tuple[tuple[str, ...], list[tuple[object, ...]]]:
+def _brief(domains: Sequence[DomainView], width: int) -> Table:
     """Return headings and rows of the short table, which fits `width` columns."""
     left_out = _said_nothing(domains)
     headings = ["name", "priority", "cpus", "ways", "mask"]

@@ -10,9 +10,6 @@ import time
 from iat_nova.cmd import arguments
 from iat_nova.cmd.base import EXIT_USAGE, Failure
 
-_SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-
-
 _ISO_TIME = re.compile(r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
 # 99:99, -5x, 2026-13-01: meant as times, and no name or UUID of a guest.
 _MEANT = re.compile(r"\d+(:\d+)+|-\d+\w*|\d{4}-\d\d-\d\d(T.*)?")
@@ -37,7 +34,7 @@ def moment(text: str, now_s: float, *, begin: bool = False) -> float:
     """
     ago = arguments.AGO.fullmatch(text)
     if ago:
-        return now_s - float(ago[1]) * _SECONDS[ago[2]]
+        return now_s - float(ago[1]) * arguments.SECONDS[ago[2]]
     try:
         if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
             return _last_time_of_day(text, now_s, begin=begin)

@@ -64,20 +64,22 @@ class _Compiler:
         )
         default = self._class(value.get("default", {}), ("default",), base)
         classes = self._classes(value.get("classes", []), default)
-        stack, host, pool = (value.get(name, {}) for name in ("stack", "host", "pool"))
+        host, pool = (value.get(name, {}) for name in ("host", "pool"))
+        stack_ways, host_ways, pool_ways = (
+            self._ways(
+                value.get(name, {}).get("ways", {}),
+                (name, "ways"),
+                WayBounds(*schema.default_ways(name)),
+            )
+            for name in ("stack", "host", "pool")
+        )
         rules = Rules(
             default=default,
             classes=tuple(rule for _, rule in classes),
-            stack_ways=self._ways(
-                stack.get("ways", {}), ("stack", "ways"), WayBounds(*schema.default_ways("stack"))
-            ),
-            host_ways=self._ways(
-                host.get("ways", {}), ("host", "ways"), WayBounds(*schema.default_ways("host"))
-            ),
+            stack_ways=stack_ways,
+            host_ways=host_ways,
             host_priority=Priority(host.get("priority", "BE")),
-            pool_ways=self._ways(
-                pool.get("ways", {}), ("pool", "ways"), WayBounds(*schema.default_ways("pool"))
-            ),
+            pool_ways=pool_ways,
             pool_priority=_pool_priority(pool.get("priority", "BE")),
             pool_bandwidth_min=_percent(pool.get("bandwidth_min", "100%")),
             flavors=self._flavors(value.get("flavors", {})),

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, TemplateSyntaxError, UndefinedError
-from jinja2.exceptions import SecurityError, TemplateRuntimeError
+from jinja2.exceptions import SecurityError
 from jinja2.ext import Extension
 from jinja2.lexer import Token, TokenStream
 from jinja2.meta import find_undeclared_variables
@@ -82,30 +82,24 @@ class _TooLarge(SecurityError):
 
 
 class _UnknownName(UndefinedError):
-    """A template uses an undefined value; `name`: the undefined variable, else None."""
+    """A template uses an undefined variable, `name`."""
 
-    def __init__(self, name: str | None, text: str) -> None:
+    def __init__(self, name: str, text: str) -> None:
         super().__init__(text)
         self.name = name
 
 
 class _Undefined(StrictUndefined):
-    """Raise `_UnknownName` at any use of an undefined value."""
+    """Raise `_UnknownName` at any use of an undefined variable."""
 
     __slots__ = ()
 
-    def __init__(
-        self,
-        hint: str | None = None,
-        obj: Any = missing,
-        name: str | None = None,
-        exc: type[TemplateRuntimeError] = UndefinedError,
-    ) -> None:
-        variable = name if hint is None and obj is missing else None
-        exception: Any = exc
-        if exc is UndefinedError:
-            exception = functools.partial(_UnknownName, variable)
-        super().__init__(hint, obj, name, exception)
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        name = self._undefined_name
+        if name is not None and self._undefined_hint is None and self._undefined_obj is missing:
+            raised: Any = functools.partial(_UnknownName, name)
+            self._undefined_exception = raised
 
 
 class _LineMarks(Extension):
@@ -184,8 +178,7 @@ def _explain(error: BaseException, context: Mapping[str, object]) -> Message:
     text = str(error) or type(error).__name__
     if isinstance(error, UndefinedError):
         known = tuple(context)
-        name = error.name if isinstance(error, _UnknownName) else None
-        near = None if name is None else nearest(name, context)
+        near = nearest(error.name, context) if isinstance(error, _UnknownName) else None
         if near is None:
             return message("template-undefined", error=text, facts=known)
         return message("template-misspelt", error=text, near=near, facts=known)

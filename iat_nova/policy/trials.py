@@ -27,7 +27,7 @@ from iat_nova.model import (
     Tenant,
     message,
 )
-from iat_nova.model.message import as_message
+from iat_nova.model.message import MessageError, as_message
 from iat_nova.policy import effective
 from iat_nova.policy.document import read
 from iat_nova.policy.owners import POOL, guest_id
@@ -197,7 +197,7 @@ def _trial(value: dict[str, Any], host: dict[str, Any], path: str, facts: Facts 
     elif guest is not None:
         try:
             guest = _guest(guest)
-        except ValueError as error:
+        except (MessageError, ValueError) as error:
             raise PolicyError.of(as_message(error), path=f"{path}.guest.cpus") from None
         here = facts.host.online_cpus
         if not set(guest.dedicated_cpus + guest.floating_cpus) <= set(here):
@@ -256,7 +256,7 @@ def _host(value: dict[str, Any]) -> HostFacts:
 def _guest(value: dict[str, Any]) -> Guest:
     cpus = tuple(sorted(parse_cpus(str(value.get("cpus", "2-3")))))
     if not cpus:
-        raise _NoCpu("no CPU")
+        raise MessageError(message("trial-no-cpu"))
     floats = value.get("floats", False)
     rate = value.get("packets_per_s")
     name = value.get("instance", "guest")
@@ -277,12 +277,6 @@ def _guest(value: dict[str, Any]) -> Guest:
         project_name=value.get("project_name"),
         image_properties=_texts(value.get("image_properties")),
     )
-
-
-class _NoCpu(ValueError):
-    """The test's guest has an empty list of CPUs."""
-
-    message = message("trial-no-cpu")
 
 
 def _texts(value: Mapping[str, Any] | None) -> dict[str, str] | None:

@@ -82,12 +82,9 @@ def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         functools.partial(_put_back_class, library, cpu, number) for cpu, number in found.items()
     ]
     steps += [
-        functools.partial(_put_back_masks, library, int(number), masks)
-        for number, masks in saved["masks"].items()
-    ]
-    steps += [
-        functools.partial(_put_back_bandwidth, library, int(number), found_there)
-        for number, found_there in saved["bandwidth"].items()
+        functools.partial(put_back, library, int(number), values)
+        for key, put_back in (("masks", _put_back_masks), ("bandwidth", _put_back_bandwidth))
+        for number, values in saved[key].items()
     ]
     return put_all_back(steps, lambda step: step())
 
@@ -100,8 +97,7 @@ def _put_back_class(library: Pqos, cpu: int, number: int) -> Message | None:
 
 
 def _put_back_masks(library: Pqos, l3cat: int, found: Mapping[str, int]) -> Message | None:
-    now = library.masks(l3cat)
-    masks = {int(n): mask for n, mask in found.items() if now.get(int(n)) != mask}
+    masks = _changed(library.masks(l3cat), found)
     if not masks:
         return None
     library.set_masks(l3cat, masks)
@@ -110,10 +106,14 @@ def _put_back_masks(library: Pqos, l3cat: int, found: Mapping[str, int]) -> Mess
 
 
 def _put_back_bandwidth(library: Pqos, mba: int, found: Mapping[str, int]) -> Message | None:
-    now = library.bandwidth(mba)
-    changed = {int(n): limit for n, limit in found.items() if now.get(int(n)) != limit}
-    if not changed:
+    limits = _changed(library.bandwidth(mba), found)
+    if not limits:
         return None
-    library.set_bandwidth(mba, changed)
-    each = tuple(message("pqos-class-limit", number=n, limit=limit) for n, limit in changed.items())
+    library.set_bandwidth(mba, limits)
+    each = tuple(message("pqos-class-limit", number=n, limit=limit) for n, limit in limits.items())
     return message("class-limits-restored", domain=mba, limits=each)
+
+
+def _changed(now: Mapping[int, int], found: Mapping[str, int]) -> dict[int, int]:
+    """Return the saved values of the classes that have another value now."""
+    return {int(n): value for n, value in found.items() if now.get(int(n)) != value}
