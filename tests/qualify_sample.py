@@ -3,8 +3,7 @@
 
 from iat_nova.checks.qualify import bandwidth, ddio, mask, record, slices, write_time
 from iat_nova.checks.qualify.api import Judgement, Outcome, Verdict
-from iat_nova.checks.qualify.registry import TESTS
-from iat_nova.checks.qualify.run import outcome
+from iat_nova.checks.qualify.run import TESTS, outcome
 from iat_nova.hardware.host.machine import ChosenInterface
 from iat_nova.model import CacheDomain, WayMask, message
 

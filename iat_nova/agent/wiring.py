@@ -18,8 +18,7 @@ from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
 from iat_nova.agent.parts import FactsSource, Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
-from iat_nova.agent.shadow import ShadowStrategy
-from iat_nova.agent.shadow_policy import ShadowPolicy
+from iat_nova.agent.shadow import ShadowPolicy, ShadowStrategy
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.conf import Settings
 from iat_nova.hardware.enforcement.enforcer import Enforcer, Keeper

@@ -24,7 +24,7 @@ from iat_nova.cmd.when import is_time, moment
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, decision_data, decision_page, moments, port_account, times
+from iat_nova.report import account, decision_page, moments, port_account, times
 from iat_nova.report.account import Account
 from iat_nova.report.moments import Moment
 from iat_nova.report.port_account import PortAccount
@@ -127,7 +127,7 @@ examples:
                 return port_account.record(told)
             return account.record(told)
         found = self._find(parsed_args)
-        data = decision_data.as_data(found.iteration, found.inventory, found.settings)
+        data = decision_page.as_data(found.iteration, found.inventory, found.settings)
         data["thinned"] = found.thinned
         data["moment"] = moments.record(found.moment) if found.moment is not None else None
         if parsed_args.verify:

@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING, Any
 from iat_nova.checks.qualify import record
 from iat_nova.checks.qualify.api import Bench, Outcome, Test
 from iat_nova.checks.qualify.programs import DiskReads, PresentTraffic, stream
-from iat_nova.checks.qualify.registry import TESTS, usual
 from iat_nova.checks.qualify.resources import (
     NoCpus,
     SlicePmus,
     busy_times,
     choose_cpus,
 )
-from iat_nova.checks.qualify.run import none, run
+from iat_nova.checks.qualify.run import TESTS, none, run, usual
 from iat_nova.checks.qualify.walker import Chase
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.cmd.doctor import DEFAULT_WIDTH, wrapped

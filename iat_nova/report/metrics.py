@@ -14,7 +14,6 @@ from typing import Any
 
 from iat_nova.common import own_yaml
 from iat_nova.report import metric_values as values
-from iat_nova.report import pressure_metrics
 from iat_nova.store.observed import Observed
 from iat_nova.strategies.readings import MISS_CYCLES
 
@@ -48,7 +47,7 @@ _ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "rate": (_TENANT, values.rate),
     "port": (("domain", "port"), values.port),
 }
-# The same for names of functions in `metric_values` and `pressure_metrics`.
+# The same for names of functions in `metric_values`.
 _FUNCTIONS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
     "host": ((), values.status),
     "iteration": (_DOMAIN, values.latest),
@@ -65,7 +64,7 @@ def _metric(name: str, help: str, labels: Iterable[str] = (), **source: str) -> 
         read = reading(operator.attrgetter(what))
     else:
         usual, reading = _FUNCTIONS[of]
-        read = reading(getattr(pressure_metrics, what, None) or getattr(values, what))
+        read = reading(getattr(values, what))
     text = help.format(
         reasons_max=values.REASONS_MAX, tenants_max=values.TENANTS_MAX, miss_cycles=MISS_CYCLES
     )

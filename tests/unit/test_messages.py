@@ -26,7 +26,7 @@ SOURCES = (
             "interlock",
             "holding",
             "policy_keeper",
-            "shadow_policy",
+            "shadow",
         )
     ),
     PACKAGE / "checks" / "doctor.py",

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from iat_nova.checks.qualify.registry import TESTS
+from iat_nova.checks.qualify.run import TESTS
 from iat_nova.common import amounts
 from iat_nova.report import charts, page, times
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run the tests in turn; a test that cannot run has an outcome, too."""
+"""The tests, and their run in turn; a test that cannot run has an outcome, too."""
 
 from __future__ import annotations
 
@@ -7,11 +7,23 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from iat_nova.checks.qualify import bandwidth, ddio, mask, port, slices, write_time
 from iat_nova.checks.qualify.api import Bench, Judgement, Outcome, Test, Unavailable, Verdict
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import message
 
+TESTS: dict[str, Test[Any]] = {
+    one.name: one
+    for one in (mask.TEST, ddio.TEST, port.TEST, slices.TEST, bandwidth.TEST, write_time.TEST)
+}
+"""The tests by name, in the order of execution."""
+
 _NOTHING = message("nothing-known")
+
+
+def usual(*, ports: bool) -> tuple[Test[Any], ...]:
+    """Return the tests of a host; `ports`: ports may have ways of their own."""
+    return tuple(one for one in TESTS.values() if ports or one is not port.TEST)
 
 
 def run(

@@ -29,7 +29,7 @@ from typing import Any, Protocol
 from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
-from iat_nova.hardware.ddio import device_ports, iordt_found
+from iat_nova.hardware.ddio import iordt, iordt_found
 from iat_nova.hardware.ddio.iordt import CLASSES_ON, IoRdt
 from iat_nova.hardware.ddio.iordt_found import FoundTags
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
@@ -240,8 +240,8 @@ class DeviceClass:
         return named
 
     def assign(self, devices: Path, domains: Iterable[CacheDomain]) -> tuple[CacheDomain, ...]:
-        """Return the domains with their ports (`device_ports.assign`). Raises `HardwareError`."""
-        return device_ports.assign(self._registers().table, devices, domains)
+        """Return the domains with their ports (`iordt.assign`). Raises `HardwareError`."""
+        return iordt.assign(self._registers().table, devices, domains)
 
     def placed(self, domain: int) -> Mapping[str, WayMask]:
         """Read back the masks of the ports with ways of their own; see `api.PortWays`."""

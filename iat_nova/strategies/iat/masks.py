@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The masks of an iteration: the solver's answer to the way counts, with idle ways lent."""
+"""The masks of an iteration: the solver's answer to the way counts, with idle ways lent.
+
+Idle ways are lent to the host's class, which holds the CPUs without a known owner. Only the mask of
+that class grows. The next layout is planned from the counts, so a grant takes lent ways back in the
+same decision. DDIO's ways are never lent.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 
-from iat_nova.model import Layout, Rates
+from iat_nova.model import CacheDomain, Group, Layout, Rates, WayMask
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.realloc import RoundView
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import IatState
-from iat_nova.strategies.layout import lend
-from iat_nova.strategies.layout import plan as layout
+from iat_nova.strategies.layout import plan as solver
 
 
 def place(state: IatState, view: RoundView, ledger: Ledger, ranking: Mapping[str, Rates]) -> Layout:
@@ -34,13 +39,13 @@ def plan(
 ) -> Layout:
     """Return masks from the solver; tenants without a measurement rank as idle.
 
-    Raises `layout.LayoutError` if no layout exists.
+    Raises `LayoutError` if no layout exists.
     """
     wants = []
     for member in roster.members:
         rates = ranking.get(member.id)
         wants.append(
-            layout.Want(
+            solver.Want(
                 tenant=member.id,
                 ways=state.allocation.tenants[member.id],
                 priority=member.priority,
@@ -50,7 +55,7 @@ def plan(
                 held=member.ways.held,
             )
         )
-    placed = layout.plan(
+    placed = solver.plan(
         roster.domain,
         state.allocation.ddio_ways,
         wants,
@@ -58,4 +63,41 @@ def plan(
         avoid=features.shuffle,
         forbid=features.avoid_ddio,
     )
-    return lend.lend(roster.domain, roster.host, placed)
+    return lend(roster.domain, roster.host, placed)
+
+
+def lend(domain: CacheDomain, host: str | None, layout: Layout) -> Layout:
+    """Return `layout` with the longest run of idle ways lent, if longer than the host's own mask.
+
+    Nothing is lent if the host's class shares a mask with tenants: lent ways would be theirs, too.
+    """
+    own = next((group for group in layout.groups if group.tenants == (host,)), None)
+    if own is None:
+        return layout
+    run = _longest(_free(domain, layout, own), domain.ways, own.mask)
+    if run.count <= own.mask.count:
+        return layout
+    others = (group for group in layout.groups if group is not own)
+    groups = sorted((*others, Group(own.tenants, run)), key=lambda group: group.mask)
+    return dataclasses.replace(layout, groups=tuple(groups), lent=own)
+
+
+def _free(domain: CacheDomain, layout: Layout, own: Group) -> int:
+    """Return the ways that no other tenant, DDIO or the hardware uses, as a mask."""
+    taken = domain.reserved_ways | layout.ddio
+    for group in layout.groups:
+        taken |= 0 if group is own else group.mask
+    free = ((1 << domain.ways) - 1) & ~taken
+    whole = free & domain.coerced_ways == domain.coerced_ways
+    return free if whole else free & ~domain.coerced_ways
+
+
+def _longest(free: int, ways: int, own: WayMask) -> WayMask:
+    """Return the longest run of free ways; among equals a run with own ways, then the lowest."""
+    runs, rest = [WayMask(0)], free
+    while rest:
+        lowest = (rest & -rest).bit_length() - 1
+        count = next(n for n in range(1, ways + 1) if not rest >> lowest + n & 1)
+        runs.append(WayMask.span(lowest, count))
+        rest &= ~runs[-1]
+    return max(runs, key=lambda run: (run.count, run & own))

@@ -6,8 +6,7 @@ import threading
 import unittest
 
 from iat_nova import policy
-from iat_nova.agent.shadow import ShadowStrategy
-from iat_nova.agent.shadow_policy import ShadowPolicy
+from iat_nova.agent.shadow import ShadowPolicy, ShadowStrategy
 from iat_nova.model import Allocation, Hold, Parameters, TenantKind
 from iat_nova.report import metrics, view
 from iat_nova.store import records

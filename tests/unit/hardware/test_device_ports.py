@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.hardware.ddio import device_ports, irdt
+from iat_nova.hardware.ddio import iordt, irdt
 from iat_nova.model import CacheDomain
 from tests.unit.hardware import irdt_tables
 from tests.unit.hardware.test_ddio import Folder
@@ -23,7 +23,7 @@ class DevicePortsTest(Folder, unittest.TestCase):
 
     def ports(self):
         table = irdt.read(irdt_tables.server())
-        found = device_ports.assign(table, self.folder / "pci", DOMAINS)
+        found = iordt.assign(table, self.folder / "pci", DOMAINS)
         return [{port.id: port.devices for port in one.device_ports} for one in found]
 
     def test_what_is_behind(self):
@@ -60,8 +60,8 @@ class DevicePortsTest(Folder, unittest.TestCase):
         self.device("0000:3b:00.0")
         table = irdt.read(irdt_tables.server())
         for domains, shared in ((DOMAINS, [1, 1]), (DOMAINS[:1], [0])):
-            found = device_ports.assign(table, self.folder / "pci", domains)
+            found = iordt.assign(table, self.folder / "pci", domains)
             self.assertEqual(shared, [one.shared_port_classes for one in found])
         (self.folder / "pci" / "0000:3b:00.0").unlink()
-        found = device_ports.assign(table, self.folder / "pci", DOMAINS)
+        found = iordt.assign(table, self.folder / "pci", DOMAINS)
         self.assertEqual([0, 0], [one.shared_port_classes for one in found])

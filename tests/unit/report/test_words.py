@@ -16,7 +16,7 @@ from iat_nova.model import (
     message,
     verbatim,
 )
-from iat_nova.report import decision_data, decision_page, times, words
+from iat_nova.report import decision_page, times, words
 from iat_nova.store import packing
 from tests.unit import stories
 
@@ -137,7 +137,7 @@ class TestWords(unittest.TestCase):
         page = decision_page.explain(iteration, self.inventory, self.settings)
         self.assertIn("over 1.00 s, beside the ways after the decision\n  DDIO 0x700", page)
         self.assertIn("moved  ddio  -  -> 3 ways 0x700", page)
-        self.assertIsNone(decision_data.as_data(iteration, self.inventory, None)["layout_before"])
+        self.assertIsNone(decision_page.as_data(iteration, self.inventory, None)["layout_before"])
 
     def test_observed(self):
         """A decision that was not written says so."""
@@ -243,13 +243,13 @@ class TestWords(unittest.TestCase):
         self.assertIn(f"moved  port {port}  -  -> 2 ways 0xc0\n", page)
         self.assertIn(f"  2 0xc0  port {port} ({first.name})\n", page)
         self.assertIn(f"port {port}: asked for 0xc0, the machine has 0x80", page)
-        data = decision_data.as_data(iteration, inventory, self.settings)
+        data = decision_page.as_data(iteration, inventory, self.settings)
         self.assertEqual([{"ports": [port], "mask": "0xc0"}], data["decision"]["layout"]["ports"])
 
     def test_data(self):
         """The same for machines is JSON and keeps the decision."""
         data = json.loads(
-            json.dumps(decision_data.as_data(self.iteration, self.inventory, self.settings))
+            json.dumps(decision_page.as_data(self.iteration, self.inventory, self.settings))
         )
         self.assertEqual(1, data["decision"]["rule"])
         self.assertEqual(("0x600", "0x700"), (data["layout_before"]["ddio"],

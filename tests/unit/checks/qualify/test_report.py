@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 import jsonschema
 
 from iat_nova.checks.qualify import html, record
-from iat_nova.checks.qualify.registry import TESTS
-from iat_nova.checks.qualify.run import none
+from iat_nova.checks.qualify.run import TESTS, none
 from iat_nova.cmd.qualify import summary
 from iat_nova.hardware.api import HardwareError
 from tests.qualify_sample import BAD, GOOD, sample

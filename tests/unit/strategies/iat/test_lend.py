@@ -4,7 +4,7 @@
 import unittest
 
 from iat_nova.model import Group, Layout, WayMask
-from iat_nova.strategies.layout.lend import lend
+from iat_nova.strategies.iat.masks import lend
 from tests.unit.build import domain
 
 DDIO = WayMask(0x600)
