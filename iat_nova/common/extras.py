@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What installs the extras of this project here."""
+"""The command that installs an extra here."""
 
 from __future__ import annotations
 

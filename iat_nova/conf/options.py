@@ -99,7 +99,7 @@ IAT_OPTS = [
         "dca_ports",
         default=[],
         help="PCI addresses of root ports at which a strategy may switch DDIO off and on, such as "
-        "the ports of NVMe disks: pollute-buffer and a4 switch DDIO off if storage evicts the "
+        "the ports of NVMe disks: pollute-buffer switches DDIO off if storage evicts the "
         "lines of other tenants from the cache. Needs `port_dca`.",
     ),
     cfg.StrOpt(

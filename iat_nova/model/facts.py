@@ -302,7 +302,7 @@ class CacheDomain:
     shared_port_classes: int = 0
 
     def ports_of(self, devices: Iterable[str | None]) -> tuple[str, ...]:
-        """Return the ids of the ports through which devices with these PCI addresses write."""
+        """Return the ids of the I/O RDT ports of devices with these PCI addresses."""
         wanted = frozenset(devices)
         return tuple(one.id for one in self.device_ports if not wanted.isdisjoint(one.devices))
 

@@ -19,6 +19,7 @@ from tools import sample_config
 
 ETC = pathlib.Path(__file__).parents[2] / "etc/iat-nova"
 UNIT = ETC / "iat-nova-agent.service"
+SAFETY = ETC.parents[1] / "doc/source/operator/safety.rst"
 BIN = pathlib.Path(sys.executable).parent
 
 
@@ -66,6 +67,13 @@ class UnitTest(unittest.TestCase):
         lines = UNIT.read_text().splitlines()
         line = "ExecStartPre=-+/opt/iat-nova/bin/iat-nova restore --note-state-dir"
         self.assertLess(lines.index(line), lines.index("ExecStart=" + self.service["ExecStart"]))
+
+    def test_drop_in_for_libpqos(self) -> None:
+        """The page's drop-in replaces all steps before the start: it notes the directory, too."""
+        section = SAFETY.read_text(encoding="utf-8").split("libpqos in the sandbox\n", 1)[1]
+        drop_in = section.split("   [Service]\n", 1)[1].split("\n\n", 1)[0]
+        self.assertIn("ExecStartPre=\n", drop_in)
+        self.assertIn("iat-nova restore --note-state-dir'\n", drop_in)
 
     def test_it_may_write_where_the_agent_writes(self) -> None:
         """State directory and lock are writable in a file system that otherwise is not."""

@@ -70,7 +70,7 @@ def _row(
     ways: int,
     tell: Callable[[str], None],
 ) -> StretchRow:
-    """Return hits and misses while the port has ways below DDIO's."""
+    """Count hits and misses with the port on ways below DDIO's."""
     tell(f"port {port} has {ways} ways")
     mask = WayMask.span(domain.ways - FEW - ways, ways)
     now = port_ways.place(domain.id, (PortGroup((port,), mask),)).get(port, WayMask(0))

@@ -48,7 +48,7 @@ Int64 = npt.NDArray[np.int64]
 
 
 class Adaptive(NamedTuple):
-    """State of all monitors; no monitors on a machine without ADCA."""
+    """State of ADCA's monitors; none on a machine without ADCA."""
 
     numbers: Int64  # see CHOICE ...
     watch: Int64  # [monitor, see LINE ...]

@@ -258,7 +258,7 @@ class _Searching:
         return sorted(found, key=lambda plan: found[plan], reverse=True)[:FULL]
 
     def _best(self, plans: Sequence[Plan], free: Plan, seeds: int) -> BestPlan:
-        """Return the best plan after runs in full with every seed."""
+        """Return the plan that is best in full runs with every seed."""
         every = range(1, seeds + 1)
         jobs = [self._job(plan, math.inf, seed) for plan in dict.fromkeys(plans) for seed in every]
         found: dict[Plan, list[_Measures]] = {}

@@ -106,7 +106,7 @@ class GroupLines:
     def adopt(
         self, inherited: Mapping[str, str] | None, limits: Mapping[int, Mapping[int, int]]
     ) -> None:
-        """Continue with the groups and limits of our previous process."""
+        """Continue with our previous process's copied lines and limits."""
         self._inherited = inherited
         self._limits = {number: dict(one) for number, one in limits.items()}
 

@@ -28,7 +28,7 @@ SENTENCES: Mapping[str, str] = {
     "write-refused": "a write was refused (tried again at {at_s:moment}): {error:also}",
     "write-refused-for-good": "a write was refused (until the next start): {error:also}",
     "write-tried-again": "retrying the refused write",
-    "writes-accepted": "writes are taken again",
+    "writes-accepted": "writes succeed again",
     # the original settings
     "not-restored": "the hardware could not be restored: {error:also}; run `iat-nova restore`",
     "restorable": "the hardware could be restored",

@@ -28,7 +28,7 @@ SENTENCES: Mapping[str, str] = {
     "lend": "other tenants may fill its guaranteed ways",
     "lend-all": "all guaranteed ways open to all tenants",
     "limit-streams": "best-effort streams to {percent} % of their memory bandwidth",
-    "limit-streams-no-more": "all their memory bandwidth back to streams",
+    "limit-streams-no-more": "streams back to all their memory bandwidth",
     "ports-aside": "one way of their own for ports {ports:list}",
     "port-back": "DDIO's ways for port {port} again",
     "port-dca-off": "DDIO off at root port {port}",

@@ -64,8 +64,7 @@ SENTENCES: Mapping[str, str] = {
     "cpu-claimed": "CPU {cpu} is dedicated to {claimant} as well",
     "cpus-offline": "CPUs {cpus} are offline",
     "cpus-outside": "CPUs {cpus} are in no cache domain",
-    "shared-cpus-gone": "all shared CPUs {cpus} of the guest are offline or belong to other "
-    "tenants",
+    "shared-cpus-gone": "all shared CPUs {cpus} are offline, other tenants' or in no cache domain",
     "floats-over-dedicated": "{name} may also run on CPUs {cpus}, which are dedicated to other "
     "tenants",
     "device-shared": "{device} is attached to {guests:list} as well; detach the device from one "
@@ -75,7 +74,7 @@ SENTENCES: Mapping[str, str] = {
     "member-warning": "{name}: {warning:also}",
     "member-ways-unused": "{name}: its flavor asks for LLC ways of its own; it floats, so the "
     "pool's count for it",
-    "member-weight-unused": "{name}: its class has a weight; it floats, so the pool's, 1, counts",
+    "member-weight-unused": "{name}: it floats, so the pool's weight, 1, counts, not its class's",
     "member-priority-unused": "{name} is {asked} and floats, so it gets the pool's priority "
     "{priority} (pool.priority)",
     # what libvirt and Nova say of a guest

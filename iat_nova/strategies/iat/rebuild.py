@@ -162,7 +162,7 @@ class _Again:
             self._take(grant, self.roster.by_id[grant.giver])
 
     def _take(self, grant: Grant, giver: RosterMember) -> None:
-        """Take the way from the former giver, with the giver's latest repeated grant."""
+        """Take the way from its giver again, with the giver's latest repeated grant."""
         if not is_best_effort(giver) or self.counts[giver.id] <= self.roster.least(giver):
             return
         given = next((g for g in reversed(self.grants) if g.subject == giver.id), None)

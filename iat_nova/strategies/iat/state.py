@@ -57,7 +57,7 @@ class RosterMember:
 
     @classmethod
     def of(cls, tenant: Tenant) -> RosterMember:
-        """Return the facts that decisions depend on: no name, devices or warnings."""
+        """Return a tenant's facts for decisions: no name, devices or warnings."""
         return cls(
             tenant.id,
             tenant.kind,

@@ -135,7 +135,7 @@ def suffering(state: State, looks: Looks, protected: Set[str]) -> Message | None
 
 
 def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
-    """Return the tenants whose devices write elsewhere during the trial, or to other ways.
+    """Return the tenants whose inbound lines the trial places elsewhere.
 
     References of such tenants depend on whether inbound lines are in the LLC.
     """

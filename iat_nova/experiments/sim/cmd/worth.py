@@ -36,7 +36,7 @@ def compared(
     scenarios: Sequence[Scenario],
     executor: Executor,
 ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
-    """Return the columns and one row per host; tell the rank correlation on standard error.
+    """Return columns and a row per host; print the gains' rank correlation on standard error.
 
     Without --strategy the agent's default strategy counts.
     """

@@ -160,7 +160,7 @@ def judge_6(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
 
 
 def _gains(rows: Sequence[Row]) -> Mapping[str, float]:
-    """Return SPEC's gain over the run beside netperf with plain DMA, in percent."""
+    """Return SPEC's gains in percent; 0 beside netperf with plain DMA."""
     found = summary.medians(rows, ("io", "netperf"), "spec_mips")
     base = found["dma", True]
     return {

@@ -68,7 +68,7 @@ def placed(point: Point) -> dict[str, Any]:
 
 
 def served(point: Point) -> dict[str, Any]:
-    """As `placed`, for figures that measure Redis: a solo run has Redis alone."""
+    """Return `placed` for figures that measure Redis, alone in a solo run."""
     found = placed(point)
     alone = not found["best_effort"]
     if alone:

@@ -145,7 +145,7 @@ def unchanged(memory: A4Memory, labels: Iterable[Label], now: TickReading) -> tu
 def _released(
     memory: A4Memory, labels: dict[str, Label], base: TickReading, now: TickReading
 ) -> Iterator[Step]:
-    """Yield antagonists whose behaviour is no longer antagonistic."""
+    """Yield antagonists whose rates differ from the stable reading."""
     for one in memory.antagonists:
         if one not in labels:
             continue

@@ -56,7 +56,7 @@ def meaning(rule: int) -> Message:
 
 
 def size(memory: A4Memory, labels: Iterable[Label], now: TickReading, most: int) -> Next | None:
-    """Run INIT or ADJUST once; None in STABLE. `most`: maximum ways of the low-priority zone."""
+    """Return the next step of INIT or ADJUST, None in STABLE. `most`: maximum low-priority ways."""
     if memory.phase is A4Phase.STABLE:
         return None
     if memory.phase is A4Phase.INIT:
