@@ -8,7 +8,16 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iat_nova.common import amounts as figures
-from iat_nova.model import Action, DevicePort, DomainInventory, PortGroup, Priority, Tenant
+from iat_nova.model import (
+    Action,
+    DevicePort,
+    DomainInventory,
+    Layout,
+    PortGroup,
+    Priority,
+    Tenant,
+    WayMask,
+)
 from iat_nova.report import account, escape, port_table, times, view, waymap
 from iat_nova.report.turns import Turn, Turns
 from iat_nova.report.view import DomainView, HostView
@@ -177,8 +186,15 @@ def _has_room(one: PortAccount, looks: Looks) -> bool:
     if layout is None:
         return True
     ddio = layout.ddio.count
-    own = masks.promised(inventory, ddio, looks)
+    promised = masks.promised(inventory, ddio, looks)
+    own = tuple(its for its in promised if not _lends(layout, its.tenant))
     return bool(masks.aside(inventory.domain, Plan(frozenset(), BUFFER_WAYS, ddio, own=own)))
+
+
+def _lends(layout: Layout, tenant: str) -> bool:
+    """Return whether another tenant may fill all ways of this tenant, the guaranteed ones too."""
+    mask = layout.mask_of(tenant) or WayMask(0)
+    return sum(len(one.tenants) for one in layout.groups if not mask & ~one.mask) > 1
 
 
 def _reads(tenant: Tenant) -> bool:

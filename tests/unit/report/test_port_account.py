@@ -6,6 +6,7 @@ import dataclasses
 from iat_nova.model import (
     Action,
     DevicePort,
+    Group,
     Layout,
     Message,
     Pause,
@@ -162,6 +163,10 @@ class PortAccountTest(MomentCase):
             self.decide(number, row, stories.layout(ddio_ways))
             reasons = port_account.why(self.told())
             self.assertEqual(number > 2, lack in reasons, (number, reasons))
+        row = self.seen(DevicePort(PORT, (PORT,)), guaranteed=3)
+        all_ways = Group(("stack", stories.PC, stories.BE), WayMask.span(0, 11))
+        self.decide(5, row, dataclasses.replace(DDIO, groups=(all_ways,)))
+        self.assertNotIn(lack, port_account.why(self.told()))  # all lend their ways
 
     def test_why_no_way_of_its_own(self) -> None:
         """A trial is promised only where the strategy may try."""
