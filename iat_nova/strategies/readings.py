@@ -119,7 +119,8 @@ def speedup(was: Look, now: Look) -> float:
     A poller that stays at its limit does not wait for packets: its instructions show its progress,
     while the estimate of its stalls hardly changes. Below the limit the estimate exaggerates where
     misses overlap. A poller that waits for memory polls empty rings less often, and executes fewer
-    instructions: the loss is at most theirs.
+    instructions: the loss is at most theirs. Where a poller reaches or leaves its limit, the
+    estimate counts.
     """
     ratio = now.speed / was.speed if was.speed else 1.0
     if not (was.ipc and now.ipc) or was.overlaps != now.overlaps:

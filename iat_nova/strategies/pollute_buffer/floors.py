@@ -21,7 +21,7 @@ from iat_nova.strategies.readings import Looks
 def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> Looks:
     """Return the minimum speeds in force by tenant, as readings (`judge.Floors`).
 
-    A tenant with another load than outside the buffer has none.
+    A tenant with another load than outside the buffer has none; other traffic leaves it.
     """
     return {
         one.id: readings.scaled(state.found[one.id], numbers.best_effort_min)
