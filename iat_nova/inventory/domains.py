@@ -96,7 +96,7 @@ class LibvirtDomains:
         ]
         asked = frozenset(due)
         others = [uuid for uuid in self._known if uuid not in asked]
-        return due + others[: max(REREAD_LEAST, len(handles) // REREAD_PARTS)]
+        return due + others[: max(REREAD_LEAST, -(-len(handles) // REREAD_PARTS))]
 
     def _runs(self, uuid: str) -> bool:
         return uuid in self._known and self._known[uuid].domain.run is not None
