@@ -262,7 +262,8 @@ _SNAPSHOT: Mapping[str, str] = {
     "no-snapshot": "no snapshot has the other original settings: the default group's masks and "
     "DDIO's ways may still be an agent's; a reboot resets them",
     # what is not restored
-    "part-absent": "{part}: no such part here",
+    "part-absent": "{part}: no such part here; restore with the version that wrote the snapshot, "
+    "or reboot the host",
     "settings-not-kept": "did not keep its original settings: {settings:also}",
     "settings-not-restored": "could not restore the original hardware settings: {causes:also}",
     "not-put-back": "not restored: {settings:also}",

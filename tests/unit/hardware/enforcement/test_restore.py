@@ -145,6 +145,16 @@ class Ours(MachineCase):
             self.change_all(owned)
         self.assert_as_found()
 
+    def test_a_snapshot_of_a_part_that_is_no_more(self):
+        """What an earlier release saved of a part of its own is kept; the remedy is said."""
+        part = mock.Mock()
+        part.save.return_value = {"groups": [], "resctrl": {"default": {}, "monitors": {}}}
+        restoring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertIn("pqos-os: no such part here; restore with the version that wrote", err)
+        self.assertTrue(self.settings().snapshot_path.exists())
+
     def test_who_only_observes_undoes_nothing(self):
         """What an operator changes while an agent watches stays when that agent ends."""
         owned = self.owned()
