@@ -300,7 +300,7 @@ class Software:
         self.ovs = self.chance.choice(("good", "down", "nonsense"))
         number = self.chance.choice
         interface = types.SimpleNamespace(
-            name=self.nonsense(2), type=self.nonsense(1), mtu=number(([], [1500], 9)),
+            name=self.nonsense(2), type=self.nonsense(1), mtu=number(([], [1500])),
             external_ids={"vm-uuid": self.nonsense(1)}, options={"n_rxq": self.nonsense(1)},
         )  # fmt: skip
         bridge = types.SimpleNamespace(
@@ -308,7 +308,7 @@ class Software:
             ports=[types.SimpleNamespace(interfaces=[interface])],
         )  # fmt: skip
         config = {"dpdk-init": "true", "pmd-cpu-mask": number(("0x8", self.nonsense(1)))}
-        root = types.SimpleNamespace(other_config=config)
+        root = types.SimpleNamespace(other_config=config, dpdk_initialized=number((True, False)))
         self.tables = {"Open_vSwitch": number(([root], [])), "Bridge": [bridge][: number((0, 1))]}
         self.hint()
 

@@ -236,29 +236,26 @@ class Tables:
 
 def read_tables(rows: Rows) -> Tables:
     """Convert ovs's rows to plain values, sorted by name; packets are added later."""
-    root = next(iter(rows.get("Open_vSwitch", ())), None)
-    other_config = None if root is None else dict(getattr(root, "other_config", {}))
+    root = next(iter(rows["Open_vSwitch"]), None)
+    other_config = None if root is None else dict(root.other_config)
     bridges: dict[str, str] = {}
     ports: list[SwitchPort] = []
     warnings: list[Message] = []
-    for bridge in rows.get("Bridge", ()):
-        name = getattr(bridge, "name", "")
+    for bridge in rows["Bridge"]:
         # The kernel's datapath, the default, has an empty datapath_type.
-        bridges[name] = getattr(bridge, "datapath_type", "") or "system"
-        for port in getattr(bridge, "ports", ()):
-            for interface in getattr(port, "interfaces", ()):
-                ports.append(_port(interface, name, warnings))
+        bridges[bridge.name] = bridge.datapath_type or "system"
+        for port in bridge.ports:
+            for interface in port.interfaces:
+                ports.append(_port(interface, bridge.name, warnings))
     dpdk_wanted = (other_config or {}).get("dpdk-init", "").lower() == "true"
-    if dpdk_wanted and not getattr(root, "dpdk_initialized", True):
+    if root is not None and dpdk_wanted and not root.dpdk_initialized:
         warnings.append(message("dpdk-not-started"))
     ports.sort(key=lambda port: (port.bridge, port.name))
     return Tables(other_config, dict(sorted(bridges.items())), tuple(ports), tuple(warnings))
 
 
 def _port(interface: Any, bridge: str, warnings: list[Message]) -> SwitchPort:
-    name = getattr(interface, "name", "")
-    ids = getattr(interface, "external_ids", {})
-    options = getattr(interface, "options", {})
+    ids, options = interface.external_ids, interface.options
     numbers: dict[str, int] = {}
     for key in ("n_rxq_desc", "n_rxq"):
         value = options.get(key, "")
@@ -268,20 +265,25 @@ def _port(interface: Any, bridge: str, warnings: list[Message]) -> SwitchPort:
         elif key in options:
             given = shortened(value)
             warnings.append(
-                message("port-option-invalid", port=name, option=key, value=given, most=_MOST)
+                message(
+                    "port-option-invalid",
+                    port=interface.name,
+                    option=key,
+                    value=given,
+                    most=_MOST,
+                )
             )
-    mtu = getattr(interface, "mtu", None)
     return SwitchPort(
-        name=name,
+        name=interface.name,
         bridge=bridge,
-        type=getattr(interface, "type", "") or "system",
+        type=interface.type or "system",
         vm_uuid=ids.get("vm-uuid"),
         iface_id=ids.get("iface-id"),
         mac=ids.get("attached-mac"),
         dpdk_device=options.get("dpdk-devargs"),
         rx_descriptors=numbers.get("n_rxq_desc"),
         rx_queues=numbers.get("n_rxq"),
-        mtu=mtu[0] if isinstance(mtu, list) and mtu else None,
+        mtu=next(iter(interface.mtu), None),
     )
 
 

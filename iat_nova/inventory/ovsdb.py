@@ -167,7 +167,10 @@ class Follower:
             for table, columns in self._columns.items():
                 there = tables[table].columns if table in tables else {}
                 if absent := [f"{table}.{column}" for column in columns if column not in there]:
-                    raise ovs_error.Error(f"its schema has no {', '.join(absent)}")
+                    names = ", ".join(absent)
+                    raise ovs_error.Error(
+                        f"its schema has no {names}; Open vSwitch 2.10 or later is needed"
+                    )
                 helper.register_columns(table, list(columns))
             # A host's own database is not a cluster: require no leader.
             replica = _Replica(self._address, helper, leader_only=False)

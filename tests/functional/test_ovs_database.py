@@ -218,7 +218,7 @@ class OvsDatabaseTest(OvsTestCase):
         self.daemons.create_database(older)
         self.daemons.start_ovsdb()
         self.start_source()
-        self.until(lambda _: "external_ids" in self.why_unavailable())
+        self.until(lambda _: "Interface.external_ids; Open vSwitch 2.10" in self.why_unavailable())
         self.daemons.kill("ovsdb-server")
         self.daemons.create_database()
         self.daemons.start_ovsdb()
