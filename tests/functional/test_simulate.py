@@ -2,6 +2,7 @@
 """The simulate commands as a person types them."""
 
 import builtins
+import concurrent.futures
 import contextlib
 import csv
 import dataclasses
@@ -9,7 +10,6 @@ import functools
 import json
 import pathlib
 import tempfile
-from concurrent.futures import ThreadPoolExecutor
 from unittest import mock
 
 from iat_nova.experiments.sim import parallel
@@ -391,11 +391,41 @@ class TestSimulateCompare(CliCase):
             (out, "bound", "leaky-dma"),
             (out / "points", "figures", "iat-4"),
         ):
-            stopped = mock.patch.object(ThreadPoolExecutor, "submit", side_effect=KeyboardInterrupt)
+            stopped = mock.patch.object(
+                concurrent.futures.ThreadPoolExecutor, "submit", side_effect=KeyboardInterrupt
+            )
             with self.subTest(asked), stopped:
                 status, _, err = self.run_it("simulate", *asked, "--out", str(out))
                 self.assertEqual(130, status)
                 self.assertIn(f"finished runs are kept in {kept}, and the same command", err)
+
+    def test_stopped_while_the_next_scenario_runs(self):
+        """Its finished runs are kept, too."""
+        paths = [self.folder / f"{name}.yaml" for name in "ab"]
+        for path in paths:
+            path.write_text(TEXT)
+        asked, submitted = [], parallel.submitted
+
+        def noted(*given):
+            asked.append(submitted(*given))
+            return asked[-1]
+
+        def stop(*_):
+            for futures in asked:
+                concurrent.futures.wait(futures)
+            raise KeyboardInterrupt
+
+        out = self.folder / "out"
+        given = [*map(str, paths), "--strategy", "baseline", "--seeds", "1", "--out", str(out)]
+        with (
+            mock.patch.object(parallel, "submitted", noted),
+            mock.patch.object(parallel, "in_order", stop),
+        ):
+            status, _, _ = self.run_it("simulate", "compare", *given, "--seconds", "1")
+        self.assertEqual((130, 2), (status, len(asked)))
+        kept = sorted(str(one.relative_to(out / "runs")) for one in out.glob("runs/*/*.json"))
+        self.assertEqual([f"{name}/{one}-1.json" for name in "ab"
+                          for one in ("baseline", "unmanaged")], kept)  # fmt: skip
 
     def test_a_compression_that_is_none(self):
         """Nothing simulated, more than all of a second, and a number without a sign are refused."""

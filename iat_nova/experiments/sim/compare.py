@@ -207,6 +207,14 @@ class Begun:
             progress(len(self.found), total)
         return _compared(self, bound)
 
+    def keep(self) -> None:
+        """Keep finished runs, whether or not `finish` came to them."""
+        for future, job in self.waiting.items():
+            if self.kept is None or job.key in self.found or not future.done():
+                continue
+            if not future.cancelled() and future.exception() is None:
+                _keep(self.kept, job, future.result())
+
 
 def _compared(begun: Begun, bound: float | None) -> Comparison:
     """Compare finished runs."""

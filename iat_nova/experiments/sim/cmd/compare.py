@@ -176,10 +176,13 @@ examples:
 
             asked = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
             strategies = list(dict.fromkeys(asked))
-            begun = (self._begun(one, strategies, parsed_args, executor) for one in scenarios)
             found = []
-            pairs = zip(scenarios, parallel.one_ahead(begun), strict=True)
-            with Progress("", parsed_args.out / "runs"):  # for Ctrl-C, also between scenarios
+            # For Ctrl-C, also between scenarios: runs of the next scenario may be finished.
+            with Progress("", parsed_args.out / "runs"), contextlib.ExitStack() as ending:
+                begun = (
+                    self._begun(one, strategies, parsed_args, executor, ending) for one in scenarios
+                )
+                pairs = zip(scenarios, parallel.one_ahead(begun), strict=True)
                 for number, (one, comparison) in enumerate(pairs, 1):
                     at = f"{one.name} ({number} of {len(scenarios)})"
                     found.append(self._compared(one, at, comparison, parsed_args))
@@ -227,11 +230,12 @@ examples:
         strategies: Sequence[str],
         parsed_args: argparse.Namespace,
         executor: Executor,
+        ending: contextlib.ExitStack,
     ) -> Begun:
-        """Submit the runs on one scenario."""
+        """Submit the runs on one scenario; those that are finished at the `ending` are kept."""
         from iat_nova.experiments.sim import compare  # noqa: PLC0415 - compiles
 
-        return compare.begin(
+        begun = compare.begin(
             scenario,
             strategies,
             range(1, (parsed_args.seeds or SEEDS) + 1),
@@ -240,6 +244,8 @@ examples:
             kept_in=parsed_args.out / "runs",
             executor=executor,
         )
+        ending.callback(begun.keep)
+        return begun
 
     def _compared(
         self, scenario: Scenario, at: str, begun: Begun, parsed_args: argparse.Namespace
