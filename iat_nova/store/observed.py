@@ -88,8 +88,14 @@ class Observer:
     def inventory(
         self, inventories: Mapping[int, DomainInventory], switch: VirtualSwitch | None = None
     ) -> None:
-        """Store the tenants of each cache domain, and the virtual switch."""
-        self.now = dataclasses.replace(self.now, inventories=inventories, switch=switch)
+        """Store the tenants of each cache domain, and the virtual switch.
+
+        A domain that is missing is offline: its latest iteration is forgotten.
+        """
+        latest = {number: one for number, one in self.now.latest.items() if number in inventories}
+        self.now = dataclasses.replace(
+            self.now, inventories=inventories, latest=latest, switch=switch
+        )
 
     def iteration(self, iteration: Iteration) -> None:
         """Store one domain's iteration."""

@@ -85,6 +85,26 @@ class TestVersion(unittest.TestCase):
         self.assertEqual(config["metadata"]["version"], found)
 
 
+class TestRemoval(unittest.TestCase):
+    def test_every_folder_of_the_unit_goes(self):
+        """What systemd makes for the unit goes with purge, and by the page's commands."""
+        unit = (ROOT / "etc/iat-nova/iat-nova-agent.service").read_text()
+        made = {
+            folder + re.search(rf"^{word}=(.*)", unit, re.MULTILINE)[1]
+            for word, folder in (
+                ("StateDirectory", "/var/lib/"),
+                ("LogsDirectory", "/var/log/"),
+                ("RuntimeDirectory", "/run/"),
+            )
+        }
+        purge = (ROOT / "tools/packaging/debian/iat-nova-agent.postrm").read_text()
+        page = (ROOT / "doc/source/operator/install.rst").read_text()
+        removal = page[page.index("Upgrade and removal\n") :].replace("\\\n", "")
+        for text in (purge, removal):
+            gone = re.search(r"rm -rf (.*)", text)[1].split()
+            self.assertLessEqual(made, set(gone))
+
+
 class TestContainer(unittest.TestCase):
     """The page's command runs the image as the unit runs the agent."""
 

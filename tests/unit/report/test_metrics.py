@@ -188,6 +188,16 @@ class MetricsTest(unittest.TestCase):
         self.assertNotIn("iat_nova_exhausted", names)  # its strategy does not say
         self.assertIn("iat_nova_tenant_ways", names)
 
+    def test_a_domain_that_is_offline_has_no_gauges(self) -> None:
+        """Its last iteration grows old without being overdue; what was counted stays."""
+        seen = observer(stories.burst(2, stories.NIGHT))
+        self.assertIn("iat_nova_last_iteration_time_seconds{", self.scrape(seen))
+        seen.inventory({})
+        text = self.scrape(seen)
+        self.assertNotIn("iat_nova_last_iteration_time_seconds{", text)
+        self.assertNotIn("iat_nova_ddio_mask{", text)
+        self.assertIn('iat_nova_iterations_total{domain="0"} 1.0', text)
+
     def test_hostile_names_stay_names(self) -> None:
         """A tenant's name can neither break the scrape nor make a metric of its own."""
         known = {metric.name for metric in metrics.METRICS}
