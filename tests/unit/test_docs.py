@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documentation quotes is what the program says."""
 
+import configparser
 import re
 import unittest
 
+from iat_nova import conf
 from iat_nova.strategies.pollute_buffer import moves
 from tests.unit.pages import SOURCE, extension
 
 QUOTED = re.compile(r":message:`([^`]+)`")
+SET = re.compile(r"``(?:\[iat\]\s)?([a-z_]+)\s=\s([^`]+?)``")
+INI = re.compile(r"^( *)\.\. code-block:: ini\n\n((?:\1 {3}.*\n|\n)+)", re.MULTILINE)
 
 
 class StrategyTest(unittest.TestCase):
@@ -37,3 +41,31 @@ class MessagesTest(unittest.TestCase):
         message = extension("message")
         self.assertEqual([], message.missing("no iteration N is recorded"))
         self.assertEqual(["the moon is full at"], message.missing("the moon is full at N"))
+
+
+class OptionsTest(unittest.TestCase):
+    def test_values_are_accepted(self) -> None:
+        """Who copies an option from a page has an agent that starts."""
+        options = {option.dest: option for option in conf.IAT_OPTS}
+        found = [(page, *one) for page, text in self.pages() for one in SET.findall(text)]
+        for page, text in self.pages():
+            for _, block in INI.findall(text):
+                lines = re.sub(r"(?m)^ +", "", block)
+                parser = configparser.RawConfigParser(strict=False)
+                parser.read_string(lines)
+                for section in parser.sections():
+                    for name, value in parser[section].items():
+                        # oslo.config and systemd take a comment behind a value for a part of it.
+                        self.assertNotIn(" #", value, f"{page}: {name}")
+                    if section == "iat":
+                        self.assertLessEqual({*parser["iat"]}, {*options}, page)
+                        found += [(page, *one) for one in parser["iat"].items()]
+        known = [one for one in found if one[1] in options]
+        self.assertGreater(len(known), 50)
+        for page, name, value in known:
+            with self.subTest(page=page, name=name):
+                options[name].type(value)
+
+    def pages(self) -> list[tuple[str, str]]:
+        """Return all pages by name."""
+        return [(page.name, page.read_text("utf-8")) for page in sorted(SOURCE.rglob("*.rst"))]
