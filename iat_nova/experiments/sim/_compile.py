@@ -35,6 +35,7 @@ try:
     from numba import types
     from numba.core import caching
     from numba.core.compiler_lock import global_compiler_lock
+    from numba.np import arrayobj
 except ImportError as error:  # the core is installed without the extra
     raise ImportError(
         f"the emulated server needs numba and numpy ({error}): {install('sim')}"
@@ -191,6 +192,24 @@ def _alone(folder: str) -> Iterator[None]:
             _held.remove(folder)
 
 
+def _as_given(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> Any:
+    return context.cast(builder, index, kind, types.intp if kind.signed else types.uintp)
+
+
+@contextlib.contextmanager
+def _indices_as_given() -> Iterator[None]:
+    """Compile no code that counts negative indices from the end: a tenth of the server's time.
+
+    Kernels have no negative indices. The caller holds numba's lock, so no other code is affected.
+    """
+    before = arrayobj.fix_integer_index
+    arrayobj.fix_integer_index = _as_given
+    try:
+        yield
+    finally:
+        arrayobj.fix_integer_index = before
+
+
 def _widened(kind: Any) -> Any:
     """Return the wider type for which a kernel is compiled when another kernel passes this type.
 
@@ -210,7 +229,7 @@ def _compiled(function: F, **options: bool | str) -> F:
         return called(tuple(_widened(kind) for kind in args), wide)
 
     def compile_alone(signature: Any) -> Any:
-        with global_compiler_lock, _alone(dispatcher._cache.cache_path):
+        with global_compiler_lock, _indices_as_given(), _alone(dispatcher._cache.cache_path):
             return compile_one(signature)
 
     dispatcher.get_call_template = call_widened

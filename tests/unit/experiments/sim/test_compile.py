@@ -13,6 +13,7 @@ import unittest
 from unittest import mock
 
 import numba
+import numpy as np
 from numba import types
 
 from iat_nova.experiments.sim import _compile, lcg, warm
@@ -114,6 +115,21 @@ class TestDigest(unittest.TestCase):
 @_compile.kernel
 def _doubled(number):
     return 2 * number
+
+
+@_compile.kernel
+def _at(numbers, index):
+    return numbers[index]
+
+
+class TestIndices(unittest.TestCase):
+    """What an index is."""
+
+    def test_a_negative_index_is_no_place_from_the_end(self):
+        """No time goes into that in kernels; in other code of the process it is as ever."""
+        numbers = np.arange(4)
+        self.assertEqual([3, 0], [_at(numbers[1:], 2), _at(numbers[1:], -1)])
+        self.assertEqual(3, numba.njit(_at.py_func)(numbers[1:], -1))
 
 
 class TestVariants(unittest.TestCase):
