@@ -241,7 +241,7 @@ class Command(command.Command):  # type: ignore[misc]
             with self.history(parsed_args) as reader:
                 view = gather(reader, pause, agent=agent, holds=holds, leaks=leaks)
         except NoHistory:
-            if not agent.alive:
+            if not agent.alive and agent.state is not AgentState.FAILED:
                 raise
             view = HostView("", None, (), (), pause, agent, holds=holds)
         self._status = EXITS[agent.state]

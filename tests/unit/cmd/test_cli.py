@@ -373,6 +373,16 @@ class TestStatus(CliCase):
                 (record["state"], record["running"], record["waits_for"], record["pid"]),
             )
 
+    def test_a_first_start_that_failed(self):
+        """No history yet: the error all the same, with status 3."""
+        with self.assertRaises(OSError), only_agent(self.folder / LOCK):
+            raise OSError("cannot listen there")
+        for command in ("status", "tenants"):
+            status, out, err = self.run_it(command)
+            self.assertEqual(3, status)
+            self.assertIn("not running (it ended with an error: cannot listen there)", out + err)
+        self.assertEqual("failed", json.loads(self.run_it("status", "-f", "json")[1])["state"])
+
     def test_stalled(self):
         """Iterations that are overdue: status 5, however young the history is."""
         self.tell()
