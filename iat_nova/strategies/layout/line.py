@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -110,26 +110,30 @@ def pack(sizes: Sequence[int], on: Line, clean: int) -> Packing | None:
         return None
     length, unit = on.length, on.unit_high - on.unit_low
     total = sum(sizes)
-    best = None
-    if total <= on.unit_low:
-        best = _fill(sizes, clean, None, length, length)
-        if not unit or not any(best.overlaps):
-            return best
+    best = from_below(sizes, on.unit_low, clean)
+    if best is not None and (not unit or not any(best.overlaps)):
+        return best
     for owner in range(len(sizes) - 1, -1, -1) if unit else ():
         start = length - max(unit, sizes[owner])
         if total - sizes[owner] <= start:
-            found = _fill(sizes, clean, owner, start, length)
+            found = _fill(sizes, clean, {owner: (start, length)})
             if best is None or found.overlaps < best.overlaps:
                 best = found
     return best
 
 
-def _fill(sizes: Sequence[int], clean: int, owner: int | None, start: int, end: int) -> Packing:
+def from_below(sizes: Sequence[int], length: int, clean: int) -> Packing | None:
+    """Place masks side by side from below; return None if they need more than `length` ways."""
+    return _fill(sizes, clean, {}) if sum(sizes) <= length else None
+
+
+def _fill(sizes: Sequence[int], clean: int, placed: Mapping[int, tuple[int, int]]) -> Packing:
+    """Place masks from below, but for those whose spans are given by their number."""
     spans, overlaps = [], []
     at = 0
     for index, size in enumerate(sizes):
-        span = (start, end) if index == owner else (at, at + size)
-        if index != owner:
+        span = placed.get(index, (at, at + size))
+        if index not in placed:
             at += size
         spans.append(span)
         overlaps.append(span[1] - max(span[0], clean) if span[1] > clean else 0)

@@ -192,7 +192,7 @@ def _settle(
     itself.
     """
     sizes = [part.ways for part in parts]
-    least = packing or line.pack(sizes, line.line((1 << on.length) - 1, 0, True), site.clean)
+    least = packing or line.from_below(sizes, on.length, site.clean)
     if least is None:
         return None
     items = [

@@ -19,7 +19,9 @@ from iat_nova.model import (
     Sample,
     Step,
     WayMask,
+    decisions,
 )
+from tests.unit import frozen
 
 
 def sample(hits, misses, writes):
@@ -33,6 +35,13 @@ def layout(*groups, ddio=0x600, **more):
     """Return a layout of groups: tenants, mask, and a limit of bandwidth if any."""
     made = tuple(Group(tuple(tenants), WayMask(mask), *limit) for tenants, mask, *limit in groups)
     return Layout(WayMask(ddio), made, **more)
+
+
+class TestValues(unittest.TestCase):
+    def test_frozen(self):
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(decisions))
+        self.assertTrue(frozen.values(decisions))
 
 
 class TestRatios(unittest.TestCase):

@@ -109,6 +109,7 @@ class Run:
             sample = here.sample(state.layout, self.at_s, self.dice, self.noise)
             self.state, decision = self.strategy.step(state, here.inventory, sample)
             self.decisions.append(decision)
+            assert decision.iteration == state.iteration + 1
             look(decision)
 
     def steps(self, *codes: str) -> list[Step]:

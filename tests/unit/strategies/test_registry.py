@@ -7,18 +7,9 @@ import unittest
 from importlib.metadata import EntryPoint
 from unittest import mock
 
-from iat_nova.model import (
-    DomainInventory,
-    Group,
-    Layout,
-    Parameters,
-    Priority,
-    Sample,
-    WayMask,
-)
+from iat_nova.model import Parameters
 from iat_nova.strategies import registry as strategies
 from iat_nova.strategies.iat.presets import PRESETS
-from tests.unit import build
 
 LABORATORY = "iat_nova.experiments"
 
@@ -75,34 +66,3 @@ class OtherPackagesTest(unittest.TestCase):
                 strategies.find("gone")
             with self.assertRaisesRegex(strategies.StrategyError, "'broken' does not load"):
                 strategies.find("broken")
-
-
-class UnmanagedTest(unittest.TestCase):
-    """A host without the agent, as a strategy."""
-
-    def _layout(self, **changes: object) -> Layout:
-        domain = build.domain(**changes)
-        tenants = tuple(
-            build.tenant(name, cpu, priority=priority)
-            for cpu, (name, priority) in enumerate((("a", Priority.PC), ("b", Priority.BE)))
-        )
-        inventory = DomainInventory(domain, tenants)
-        strategy = strategies.make("unmanaged", Parameters())
-        state = strategy.initial(inventory, 0.0)
-        state, decision = strategy.step(state, inventory, Sample(0, 1.0, 1.0, {}))
-        self.assertEqual((1, (), ()), (decision.iteration, decision.moved, decision.steps))
-        return decision.layout
-
-    def test_every_tenant_has_all_ways_and_ddio_is_as_found(self) -> None:
-        """As the default class says after a machine's start."""
-        layout = self._layout()
-        self.assertEqual(
-            (WayMask(0x600), (Group(("a", "b"), WayMask(0x7FF)),)), (layout.ddio, layout.groups)
-        )
-
-    def test_reserved_ways_are_not_touched(self) -> None:
-        """Where these break the line, the longest run of the others is left; sparse, all."""
-        layout = self._layout(reserved_ways=WayMask(0x010))
-        self.assertEqual(WayMask(0x7E0), layout.mask_of("a"))
-        layout = self._layout(reserved_ways=WayMask(0x010), sparse_masks=True)
-        self.assertEqual(WayMask(0x7EF), layout.mask_of("b"))

@@ -171,6 +171,9 @@ class ChoiceTest(unittest.TestCase):
         destinations = {there for _, _, there in self.moves(host("c1", *guests), *two)}
         self.assertEqual({"c2", "c3"}, destinations)
         self.assertEqual("no-destination", self.code(host("c1", *guests), two[0]))
+        roomy = (host("c2", finds=0.45), host("c3", finds=0.3))  # 0.45 * 0.55 is less than 0.3
+        destinations = [there for _, _, there in self.moves(host("c1", *guests), *roomy)]
+        self.assertEqual(["c2", "c3"], destinations)
 
     def test_at_most_so_many(self) -> None:
         hosts = [host(f"c{n}", db(f"db{n}", loss=0.15 + n / 100), batch(f"b{n}")) for n in range(3)]

@@ -448,6 +448,7 @@ class StepTest(unittest.TestCase):
         sizes = [one.allocation.tenants["lp"] for one in found]
         self.assertEqual([2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7, 7], sizes)
         self.assertEqual("stable", found[-1].phase)
+        self.assertEqual(list(range(1, 14)), [one.iteration for one in found])
         self.assertEqual(
             [13, None, 2, None, 6, None, 6, None, 6, None, 6, None, 8],
             [one.rule for one in found],

@@ -113,6 +113,7 @@ class Story:
         self.misses = self.misses if misses is None else misses
         self.state, self.decision = self.controller.step(self.state, self.inventory, self.sample())
         self.decisions.append(self.decision)
+        assert self.decision.iteration == len(self.decisions)
         return self.decision
 
     def settled(self) -> Story:

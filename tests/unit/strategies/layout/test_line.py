@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.strategies.layout.line import line, pack
+from iat_nova.strategies.layout.line import from_below, line, pack
 
 
 class AdmitsTest(unittest.TestCase):
@@ -36,6 +36,13 @@ class AdmitsTest(unittest.TestCase):
 
 class PackTest(unittest.TestCase):
     """Masks side by side on an empty line."""
+
+    def test_as_many_as_have_room(self) -> None:
+        """Masks that need one way more than there are do not fit."""
+        found = from_below((4, 3, 3), 10, 9)
+        assert found is not None
+        self.assertEqual((((0, 4), (4, 7), (7, 10)), (0, 0, 1)), (found.spans, found.overlaps))
+        self.assertIsNone(from_below((4, 3, 4), 10, 9))
 
     def test_filled_from_below(self) -> None:
         """The first masks stay out of DDIO's ways; the last one has what is left."""

@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which values can be changed."""
+
+import dataclasses
+import inspect
+import types
+
+
+def values(module: types.ModuleType) -> dict[str, type]:
+    """Return the dataclasses that a module defines."""
+    found = inspect.getmembers(module, dataclasses.is_dataclass)
+    return {name: kind for name, kind in found if kind.__module__ == module.__name__}
+
+
+def changeable(module: types.ModuleType) -> list[str]:
+    """Return the fields that take an assignment, and the dataclasses that take other attributes."""
+    found = []
+    for name, kind in values(module).items():
+        one = object.__new__(kind)
+        found += [name] if hasattr(one, "__dict__") else []
+        for field in dataclasses.fields(kind):
+            try:
+                setattr(one, field.name, None)
+            except dataclasses.FrozenInstanceError:
+                continue
+            found.append(f"{name}.{field.name}")
+    return found
