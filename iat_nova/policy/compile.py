@@ -52,7 +52,6 @@ class _Compiler:
         self.ways: int | None = known["ways"]
         self.widths = sorted({domain.ways for domain in host.domains})
         self.way_bytes: int | None = known["way_bytes"]
-        self.reserved = WayMask(0)
 
     def compile(self, value: dict[str, Any]) -> Compiled:
         self.reserved = self._reserved_ways(value.get("reserved_ways", []))

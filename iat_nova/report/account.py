@@ -89,7 +89,7 @@ def give(reader: HistoryReader, seen: HostView, subject: Subject, picture: Inven
     for inventory, tenant in subject.tenants:
         number = inventory.domain.id
         domain = now.get(number, DomainView(inventory, None, None))
-        if domain.latest is not None and tenant.id not in domain.inventory.names:
+        if tenant.id not in domain.inventory.names:
             domain = DomainView(inventory, None, None)  # no longer in the inventory
         parts.append(
             Part(

@@ -8,7 +8,7 @@ import unittest
 from iat_nova import policy
 from iat_nova.agent.shadow import ShadowPolicy, ShadowStrategy
 from iat_nova.model import Allocation, Hold, Parameters, TenantKind
-from iat_nova.report import metrics, view
+from iat_nova.report import metrics
 from iat_nova.store import records
 from iat_nova.store.observed import Observer
 from iat_nova.store.records import ShadowDomain
@@ -197,13 +197,6 @@ class OwnPolicyTest(unittest.TestCase):
 
 
 class ToldTest(unittest.TestCase):
-    def test_rates_a_day(self) -> None:
-        """Of the time since it began; in the first minute there is none."""
-        shadow = records.Shadow("x", 1000.0)
-        domain = ShadowDomain(stories.layout(2), 10, 30)
-        self.assertIsNone(view.shadow_rates(shadow, domain, 1059.0))
-        self.assertEqual((240.0, 720.0), view.shadow_rates(shadow, domain, 1000.0 + 3600))
-
     def test_metrics(self) -> None:
         """Its ways by tenant and its masks by domain; nothing of both without it."""
         observer = Observer()

@@ -85,8 +85,15 @@ class TestFind(unittest.TestCase):
 
 
 class TestAccount(unittest.TestCase):
-    def tell(self, tenant=None, *, counted=True, limit=None, masks=None, **status):
-        """Write a story with one tenant changed; return the account of somebody."""
+    def tell(
+        self, tenant=None, *, counted=True, limit=None, masks=None, burst=4, told=True, gone=False,
+        **status,
+    ):  # fmt: skip
+        """Write a story with one tenant changed; return the account of somebody.
+
+        `burst`: the iteration that moves ways. `told`: whether it says why. `gone`: whether
+        somebody has left before the last iteration.
+        """
         folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-account-"))
         self.addCleanup(shutil.rmtree, folder)
         clock = stories.SetClock()
@@ -97,8 +104,14 @@ class TestAccount(unittest.TestCase):
         there = picture(tenants=(first.tenants[0], one, first.tenants[2]))
         row = history.inventory(clock.wall(), there.facts, there.domains, there.reasons)
         for number in range(1, 6):
-            make = stories.burst if number == 4 else stories.quiet
+            make = stories.burst if number == burst else stories.quiet
+            if gone and number == 5:
+                left = {0: dataclasses.replace(first, tenants=(first.tenants[0], first.tenants[2]))}
+                row = history.inventory(clock.wall(), there.facts, left, {})
             iteration = make(number, stories.NIGHT + number, inventory_id=row)
+            if not told:
+                silent = dataclasses.replace(iteration.decision, why=())
+                iteration = dataclasses.replace(iteration, decision=silent)
             if not counted:
                 sample = dataclasses.replace(iteration.sample, tenants={})
                 iteration = dataclasses.replace(iteration, sample=sample)
@@ -115,8 +128,8 @@ class TestAccount(unittest.TestCase):
         self.assertTrue(history.flush(60.0), history.problem)
         history.close()
         with contextlib.closing(HistoryReader(folder / "history.sqlite")) as reader:
-            latest = reader.latest_inventory()
-            return account.give(reader, gather(reader), subjects.find(latest, UUID), latest)
+            seen = there if gone else reader.latest_inventory()
+            return account.give(reader, gather(reader), subjects.find(seen, UUID), seen)
 
     def test_the_rule_and_what_was_refused(self):
         """The reason is that of the recorded picture; a hold of the strategy says why not more."""
@@ -125,6 +138,32 @@ class TestAccount(unittest.TestCase):
         self.assertIn("Class      class gold (flavor=nfv.large)", page)
         self.assertIn("refuse: no idle way", page)
         self.assertTrue(all(len(line) <= 80 for line in page.splitlines()), page)
+
+    def test_the_bounds(self):
+        """The least ways are told where they differ from the most."""
+        for ways, said in (((1, 3, 3), "may have 1 to 3 ways"), ((3, 3, 3), "may have 3 ways")):
+            page = account.page(self.tell({"ways": WayRequest(*ways)}), stories.NIGHT + 9)
+            self.assertIn(said, page)
+
+    def test_who_has_left(self):
+        """The masks of now are not those of a guest that is no longer there."""
+        self.assertTrue(self.tell().here)
+        told = self.tell(gone=True)
+        self.assertFalse(told.here)
+        self.assertIsNone(told.parts[0].mask)
+
+    def test_iterations_that_moved_nothing(self):
+        """The last one, and the last decision where it says why."""
+        for changes, expected in (
+            ({}, [5, 4]),
+            ({"told": False}, [5]),
+            ({"burst": None}, [5]),
+            ({"burst": 5}, [5]),
+        ):
+            with self.subTest(changes):
+                (part,) = self.tell(**changes).parts
+                found = [one.iteration.decision.iteration for one in part.quiet]
+                self.assertEqual(expected, found)
 
     def test_a_weight(self):
         """It is told where the class has one."""

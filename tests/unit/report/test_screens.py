@@ -33,10 +33,10 @@ from iat_nova.model.reasons import Reason
 from iat_nova.report import charts, escape, status, top
 from iat_nova.report import html as report
 from iat_nova.report.top_screen import Mode, Screen
-from iat_nova.report.view import gather, tenant_row, then
+from iat_nova.report.view import gather, shadow_rates, tenant_row, then
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader
-from iat_nova.store.records import Placement
+from iat_nova.store.records import Placement, Shadow, ShadowDomain
 from iat_nova.store.writer import History
 from tests.unit import stories
 
@@ -268,6 +268,13 @@ class TestStatus(StoryCase):
             r"gain of critical guests if the agent enforced: likely 0\.\d% \(at most 4%; cost of a "
             "miss known for 1 of 1 critical guests\\)",
         )
+
+    def test_rates_of_a_shadow(self):
+        """Masks a day of the time since it began; in the first minute there are none."""
+        shadow, domain = Shadow("x", 1000.0), ShadowDomain(stories.layout(2), 10, 30)
+        self.assertIsNone(shadow_rates(shadow, domain, 1059.0))
+        self.assertEqual((14400.0, 43200.0), shadow_rates(shadow, domain, 1060.0))
+        self.assertEqual((240.0, 720.0), shadow_rates(shadow, domain, 1000.0 + 3600))
 
     def test_coerced(self):
         """What the machine made something else of is told wherever masks are shown."""

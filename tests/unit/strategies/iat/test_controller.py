@@ -390,6 +390,15 @@ class TestPresets(unittest.TestCase):
         self.assertEqual((), decision.layout.overlaps_ddio)
         self.assertIn((Action.GIVE, "be"), actions(decision))
 
+    def test_ddio_by_hand_wider_and_narrower(self) -> None:
+        """Another hand's DDIO ways are adopted, whether more or fewer than before."""
+        story = Story((guest("pc", PC, 5), guest("be", BE, 2)), features=PRESETS["io-iso"])
+        story.settled()
+        for mask, expected in ((0x780, 4), (0x700, 3), (0x600, 2)):
+            story.retell(ddio_found=WayMask(mask))
+            story.second()
+            self.assertEqual(expected, story.ddio)
+
     def test_variants_of_figures_10_and_12(self) -> None:
         """Without resize_ddio DDIO stays; without resize_cores the tenants' counts stay."""
         fixed_ddio = self._press(Features(False, True, True, False))
