@@ -138,7 +138,7 @@ _DDIO: Mapping[str, str] = {
     "irdt-malformed": "the ACPI table IRDT is malformed at byte {offset}: {what:also}",
     "irdt-other-table": "signature {signature} (hexadecimal) is that of another table",
     "irdt-length": "length {length_bytes} is not from {least_bytes} to {most_bytes} bytes",
-    "irdt-checksum": "the table's checksum is {sum:#x}, not 0",
+    "irdt-checksum": "the table's bytes add up to {sum:#x} (modulo 256), not to 0",
     "irdt-type": "type {type} is not known",
     "irdt-device-type": "device type {type} is not known",
     "irdt-link-type": "link type {type} is not known",
