@@ -97,6 +97,8 @@ def _words(error: BaseException) -> str:
 
 def _status(error: Exception) -> int:
     """Return the exit status for the error that ended the start or the run."""
+    if isinstance(error, exporter.CannotListen):
+        return EXIT_FAILURE  # as an address before the network is up: a later start does better
     if isinstance(error, (ConfigError, exporter.MetricsError, PolicyError, PluginError)):
         return EXIT_CONFIGURATION
     if isinstance(error, (AlreadyRunning, HostTaken)):

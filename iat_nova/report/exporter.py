@@ -29,6 +29,10 @@ class MetricsError(MessageError):
     """The metrics cannot be served; `message` names the extra or the address."""
 
 
+class CannotListen(MetricsError):
+    """The address cannot be used now: a port is taken, or an address is not assigned yet."""
+
+
 class Collector:
     """The collector that prometheus_client calls at each scrape."""
 
@@ -68,7 +72,7 @@ def registry(observer: Observer, closed: Mapping[Closed, int] | None = None) -> 
 def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
     """Serve ``/metrics`` during the context; yield the port (0 requests any free port).
 
-    Raises `MetricsError` where the extra is missing or the address cannot be used.
+    Raises `CannotListen` where the address cannot be used, `MetricsError` without the extra.
     """
     try:
         from prometheus_client import make_wsgi_app  # noqa: PLC0415 - an extra
@@ -82,7 +86,7 @@ def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
         listening = metrics_server.listen(address, port)
     except (OSError, OverflowError) as error:
         said = message("metrics-not-served", address=address, port=port, error=str(error))
-        raise MetricsError(said) from error
+        raise CannotListen(said) from error
     closed: collections.Counter[Closed] = collections.Counter()
     server = metrics_server.Server(make_wsgi_app(registry(observer, closed)), listening, closed)
     thread = threading.Thread(target=server.run, name="metrics", daemon=True)

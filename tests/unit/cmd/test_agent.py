@@ -46,6 +46,7 @@ class ExitStatus(unittest.TestCase):
         for error, status in (
             (conf.ConfigError(verbatim("no")), 78),
             (exporter.MetricsError(verbatim("no")), 78),
+            (exporter.CannotListen(verbatim("no")), 1),  # systemd starts it again
             (PolicyError([Problem("", None, verbatim("no"))], "file"), 78),
             (StrategyError("no"), 78),
             (heartbeat.AlreadyRunning("no"), 75),

@@ -380,7 +380,7 @@ class MetricsTest(unittest.TestCase):
         with socket.create_server(("127.0.0.1", 0)) as other:
             _, port = other.getsockname()
             with (
-                raises(self, exporter.MetricsError, f"metrics_port {port}: cannot listen there"),
+                raises(self, exporter.CannotListen, f"metrics_port {port}: cannot listen there"),
                 exporter.serving("127.0.0.1", port, Observer()),
             ):
                 self.fail("it listens twice")
