@@ -250,9 +250,10 @@ class Command(command.Command):  # type: ignore[misc]
     def warn_if_stale(self, view: HostView) -> None:
         """Report on standard error that the output is not the present state."""
         if not view.running:
-            age = f", {times.duration(view.now.age_s)} old" if view.now else ""
-            told = escape.plain(agent_words(view))
-            self.note(f"the agent is {told}; this is the last it recorded{age}")
+            last = ""
+            if view.now:
+                last = f"; this is the last it recorded, {times.duration(view.now.age_s)} old"
+            self.note(f"the agent is {escape.plain(agent_words(view))}{last}")
 
     def note(self, text: str) -> None:
         """Write to standard error, in a terminal without breaks in words."""

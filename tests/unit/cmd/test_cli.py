@@ -381,6 +381,7 @@ class TestStatus(CliCase):
             status, out, err = self.run_it(command)
             self.assertEqual(3, status)
             self.assertIn("not running (it ended with an error: cannot listen there)", out + err)
+            self.assertNotIn("the last it recorded", out + err)
         self.assertEqual("failed", json.loads(self.run_it("status", "-f", "json")[1])["state"])
 
     def test_stalled(self):
