@@ -19,16 +19,25 @@ class Late(BaseException):
     """The time is over. No handler of `Exception` or `OSError` in the tested code catches it."""
 
 
+_limits: list[float] = []
+
+
 def install(limit_s: float = LIMIT_S) -> None:
-    """Have every test of this process fail after `limit_s`, with the stacks of all threads."""
+    """Have every test of this process fail after `limit_s`, with the stacks of all threads.
+
+    Suites import each other's helpers: of several limits the longest counts.
+    """
+    _limits.append(limit_s)
+    if len(_limits) > 1:
+        return
     test, fixture = unittest.TestCase.run, unittest.TestSuite._handleClassSetUp
 
     def run(case: unittest.TestCase, result: Any = None) -> Any:
-        with _limited(case.id(), limit_s):
+        with _limited(case.id(), max(_limits)):
             return test(case, result)
 
     def set_up(suite: unittest.TestSuite, case: Any, result: Any) -> None:
-        with _limited(f"setUpClass of {type(case).__name__}", limit_s):
+        with _limited(f"setUpClass of {type(case).__name__}", max(_limits)):
             fixture(suite, case, result)
 
     unittest.TestCase.run = run  # type: ignore[method-assign]
