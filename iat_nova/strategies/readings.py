@@ -12,6 +12,7 @@ MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, tw
 ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
 AT_LIMIT = 0.94  # stalled share, near the largest, from which a poller takes all that it can
+NEAR_LIMIT = 0.5  # stalled share above which a poller may be so near its limit that rings fill
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 OTHER_LOAD = 0.25  # relative change of references by IPC; above, the load is another
 
@@ -119,8 +120,8 @@ def speedup(was: Look, now: Look) -> float:
     A poller that stays at its limit does not wait for packets: its instructions show its progress,
     while the estimate of its stalls hardly changes. Below the limit the estimate exaggerates where
     misses overlap. A poller that waits for memory polls empty rings less often, and executes fewer
-    instructions: the loss is at most theirs. Where a poller reaches or leaves its limit, the
-    estimate counts.
+    instructions: the loss is at most theirs. The estimate counts where a poller reaches or leaves
+    its limit, and near it: rings fill there, and a little lost speed costs many packets.
     """
     ratio = now.speed / was.speed if was.speed else 1.0
     if not (was.ipc and now.ipc) or was.overlaps != now.overlaps:
@@ -128,4 +129,6 @@ def speedup(was: Look, now: Look) -> float:
     instructions = now.ipc / was.ipc
     if was.overlaps:
         return instructions
-    return ratio if ratio >= 1.0 else min(1.0, max(ratio, instructions))
+    if ratio >= 1.0 or now.stalled > NEAR_LIMIT:
+        return ratio
+    return min(1.0, max(ratio, instructions))

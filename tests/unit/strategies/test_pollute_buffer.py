@@ -446,6 +446,7 @@ class TrialTest(unittest.TestCase):
             (0.6, 0.8, 0.6 / 0.9),  # instructions vary with traffic as well
             (0.6, 0.0, 0.6 / 0.9),  # a state of an earlier version has none
             (0.99, 1.5, 0.99 / 0.9),
+            (0.4, 1.55, 0.4 / 0.9),  # near the limit rings fill: as estimated
         ):
             after = readings.Look(speed, 1.0 - speed, 2e7, 9e7, ipc)
             with self.subTest(speed=speed, ipc=ipc):
