@@ -15,11 +15,22 @@ from iat_nova.experiments.bench import fake
 from iat_nova.experiments.bench.steady import SteadyInventory
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.host.machine import Machine
-from iat_nova.model import WayMask, verbatim
+from iat_nova.model import WayMask, message, verbatim
 from iat_nova.policy import PolicyError, Problem
 from iat_nova.report import sentences
 from iat_nova.report.log import LogLanguage
 from tests.unit.hardware import trees
+
+
+class PlatformTest(unittest.TestCase):
+    """A machine by name, in the place of this host."""
+
+    def test_a_platform_that_nobody_registered(self) -> None:
+        """The name is told; this host is not opened instead."""
+        settings = dataclasses.replace(conf.load([]), hardware="moon")
+        with self.assertRaises(conf.ConfigError) as caught:
+            sources.machine(settings)
+        self.assertEqual(message("platform-absent", name="moon"), caught.exception.message)
 
 
 class HostReaderTest(unittest.TestCase):

@@ -6,12 +6,13 @@ import json
 import unittest
 
 from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError, TenantCounts
+from iat_nova.hardware.cat.cpuid import IoRdtFeatures
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.cat.resctrl_fs import PORTS
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.ddio import irdt
-from iat_nova.hardware.ddio.iordt import tag_registers
-from iat_nova.hardware.ddio.iordt_classes import GROUP, DeviceClass
+from iat_nova.hardware.ddio.iordt import IoRdt, tag_registers
+from iat_nova.hardware.ddio.iordt_classes import GROUP, DeviceClass, check_usable
 from iat_nova.hardware.ddio.iordt_registers import Tag
 from iat_nova.hardware.ddio.ways import MsrDdio
 from iat_nova.hardware.host.probe import Host
@@ -159,6 +160,15 @@ class Contract(Case, contract.DdioContract, unittest.TestCase):
         self.assertEqual(([], ()), (self.memory.writes, self.tree.groups()))
         saved = self.ddio.save()
         self.assertEqual(((), [0, 1]), (self.ddio.restore(saved), self.switches()))
+
+    def test_ways_that_nobody_knows(self):
+        """Devices would lose their present ways at the switch: nothing is tagged or switched on."""
+        self.msr.set(2, 0xC8B, 0)
+        with self.assertRaises(HardwareError) as caught:
+            self.ddio.write(1, WayMask(0x7C0))
+        self.assertEqual(message("iordt-ways-unknown", domain=1), caught.exception.state)
+        self.assertEqual(([], ()), (self.memory.writes, self.tree.groups()))
+        self.assertEqual([0, 0], self.switches())
 
     def test_other_bits_of_the_switch(self):
         """Monitoring of devices stays on, and off."""
@@ -482,6 +492,31 @@ class WithoutDebug(Case, contract.DdioContract, unittest.TestCase):
             self.ddio.write(0, WayMask(0x7C0))
         self.assertEqual("iordt-class-unknown", caught.exception.state.code)
         self.assertEqual(([], ()), (self.memory.writes, self.tree.groups()))
+
+
+class Usable(Case, unittest.TestCase):
+    """A CPU and a mount with which all devices can have a class."""
+
+    def setUp(self):
+        super().setUp()
+        self.make()
+
+    def check(self, fs, *, classes=True):
+        check_usable(IoRdt(IoRdtFeatures(classes, True, True), self.tags(), {}), fs)
+
+    def test_refused(self):
+        """A CPU that only counts devices, and a mount that keeps code and data apart."""
+        self.check(self.tree)
+        with self.assertRaises(HardwareError) as caught:
+            self.check(self.tree, classes=False)
+        self.assertEqual(message("iordt-without-classes"), caught.exception.message)
+        apart = trees.KernelTree(self.folder / "apart", self.cpus, cdp=True)
+        with self.assertRaises(HardwareError) as caught:
+            self.check(apart)
+        self.assertEqual(
+            (message("iordt-with-cdp"), message("mount-resctrl-without-cdp")),
+            (caught.exception.state, caught.exception.remedy),
+        )
 
 
 class Killed(BaseException):

@@ -19,7 +19,7 @@ from iat_nova.hardware.kernel.locks import lock_holder
 from iat_nova.model import Message, WayMask, message
 from iat_nova.report.sentences import text
 from tests.proofs import ANY, proves
-from tests.said import raises
+from tests.said import codes, raises
 from tests.unit.hardware import trees
 from tests.unit.hardware.registers import FakeMsr
 from tests.unit.hardware.test_cha import SKX_FORMATS
@@ -423,6 +423,30 @@ class Choosing(HostCase):
         self.assertEqual(0x600, self.choose().allocator.domains()[0].ddio_found)
         with raises(self, HardwareError, "ddio_interface = msr cannot be had: msr: .*refuses"):
             self.choose(ddio="msr")
+
+    def test_a_kernel_that_is_locked_down(self):
+        """It refuses writes to registers whatever the driver's own setting: none is tried."""
+        self.put(self.roots.lockdown, "none [integrity] confidentiality\n")
+        with self.assertRaises(HardwareError) as caught:
+            self.choose(ddio="msr")
+        self.assertIn("kernel-in-lockdown", codes(caught.exception.state))
+        self.assertEqual(message("unlock-kernel"), caught.exception.remedy)
+        self.assertEqual([], self.msr.writes)
+
+    def test_classes_of_devices_without_resctrl(self):
+        """They are its groups: libpqos has none."""
+        for cpu in (0, 2):
+            trees.put_cpuid(self.roots.msr, cpu)
+        with (
+            mock.patch("iat_nova.hardware.host.backends.load"),
+            self.assertRaises(HardwareError) as caught,
+        ):
+            self.choose(cat="pqos-msr", ddio="iordt")
+        reason = message("iordt-without-resctrl")
+        self.assertEqual(
+            message("ddio-interface-refused", wanted="iordt", reason=reason),
+            caught.exception.state,
+        )
 
     def test_where_ddio_lies_after_a_crash(self):
         """It is read when an agent has put back what one before it left, and then kept."""

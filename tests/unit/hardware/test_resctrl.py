@@ -259,6 +259,18 @@ class Resctrls(Applying):
         with raises(self, HardwareError, "File exists"):
             self.apply(a=((0,), 0x3))
 
+    def test_groups_of_a_domain_that_is_gone(self):
+        """What the last agent left there cannot be read back: none of its groups is adopted."""
+        self.apply(0, a=((0,), 0x3))
+        self.apply(1, x=((4,), 0x30))
+        for cpu in (4, 5, 6, 7):
+            self.tree.unplug(cpu)
+        after, before = self.make(), self.tree.state()
+        with self.assertRaises(HardwareError) as caught:
+            after.adopt(self.allocator.memory)
+        self.assertEqual(message("groups-of-absent-domains"), caught.exception.message)
+        self.assertEqual(({}, before), (after.memory.classes, self.tree.state()))
+
     def test_io_alloc_takes_a_class(self):
         """Devices with io_alloc hold the highest class."""
         (self.tree.root / "info/L3/io_alloc").write_text("enabled\n")

@@ -16,6 +16,7 @@ from iat_nova.model import (
     PortGroup,
     TenantKind,
     WayMask,
+    message,
 )
 from tests.said import raises
 from tests.unit.build import tenant
@@ -289,6 +290,21 @@ class EnforcerTest(unittest.TestCase):
         self.enforcer.restore()
         self.assertEqual({}, self.allocator.effective(0))
         self.assertEqual(0x600, self.ddio.read(0))
+
+    def test_a_restore_that_ddio_does_not_follow(self) -> None:
+        """Its register takes the write and reads otherwise: a restore is still due."""
+        self.enforcer.apply(INVENTORY, layout(0x780, guest=0x00C))
+        self.ddio.stuck = True
+        with self.assertRaises(HardwareError) as caught:
+            self.enforcer.restore()
+        self.assertEqual(
+            message("ddio-not-restored", domain=0, found=WayMask(0x600), now=WayMask(0x780)),
+            caught.exception.message,
+        )
+        self.assertTrue(self.enforcer.wrote)
+        self.ddio.stuck = False
+        self.enforcer.restore()
+        self.assertEqual(({}, 0x600), (self.allocator.effective(0), self.ddio.read(0)))
 
     def test_restore_before_any_write_writes_nothing(self) -> None:
         """Who only observed has nothing to undo."""

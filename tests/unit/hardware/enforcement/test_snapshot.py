@@ -560,6 +560,21 @@ class LostFile(Folder):
         self.gone()
         self.assertEqual(("masks = 1", "ddio = 2"), after.restore().done[1:])
 
+    def test_a_snapshot_of_other_parts_is_not_adopted(self):
+        """The agent would not restore all of it; nor is a missing one adopted."""
+        other = Snapshot({"ddio": self.ddio}, snapshot=self.snapshot, lock=self.lock,
+                         boot_id=self.boot_id)  # fmt: skip
+        for saved in (("ddio", "masks"), ()):
+            if not saved:
+                self.gone()
+            with self.assertRaises(SnapshotError) as caught:
+                other.adopt()
+            self.assertEqual(
+                message("snapshot-of-other-parts", saved=saved, used=("ddio",)),
+                caught.exception.message,
+            )
+            self.assertEqual(frozenset(), other.names)
+
 
 class OneWriter(Folder):
     """The lock of the host."""
