@@ -28,7 +28,7 @@ from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, times
-from iat_nova.report.view import HostView, agent_words, gather
+from iat_nova.report.view import HostView, agent_words, gather, without_history
 from iat_nova.store.database import HistoryError, NoFolder, NoHistory, as_owner
 from iat_nova.store.heartbeat import AgentState, look
 from iat_nova.store.reader import HistoryReader
@@ -241,9 +241,9 @@ class Command(command.Command):  # type: ignore[misc]
             with self.history(parsed_args) as reader:
                 view = gather(reader, pause, agent=agent, holds=holds, leaks=leaks)
         except NoHistory:
-            if not agent.alive and agent.state is not AgentState.FAILED:
+            if (known := without_history(agent, pause, holds)) is None:
                 raise
-            view = HostView("", None, (), (), pause, agent, holds=holds)
+            view = known
         self._status = EXITS[agent.state]
         return view
 

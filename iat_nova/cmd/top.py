@@ -18,7 +18,7 @@ from iat_nova.conf import LOCK
 from iat_nova.model import Pause
 from iat_nova.report import account, decision_page, escape, times, top
 from iat_nova.report.top_screen import Act, Mode, Screen, press
-from iat_nova.report.view import NOBODY, DomainView, HostView, gather, then
+from iat_nova.report.view import NOBODY, DomainView, HostView, gather, then, without_history
 from iat_nova.store.database import HistoryError, NoHistory
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader
@@ -115,9 +115,11 @@ class Scene:
                     number = domain.inventory.domain.id
                     self._traces.setdefault(number, top.Trace(number)).look(reader, domain)
         except NoHistory as error:
-            if not self.wait_for_history:
+            now_s = time.time()
+            paused, holds = self._pause.current(now_s), self._holds.current(now_s)
+            self._view, self._missing = without_history(self.agent, paused, holds), str(error)
+            if self._view is None and not self.wait_for_history:
                 raise
-            self._view, self._missing = None, str(error)
 
     def act(self, act: Act, screen: Screen) -> Screen:
         """Do what a key asks for; return the screen after it, with a note where it cannot be."""

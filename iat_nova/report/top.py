@@ -13,6 +13,7 @@ from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
 from iat_nova.report import escape, status, times, view, waymap, words
 from iat_nova.report.top_screen import HELP, Mode, Screen
 from iat_nova.report.view import DomainView, HostView
+from iat_nova.store.heartbeat import AgentState
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
 
@@ -188,6 +189,8 @@ def _header(seen: HostView, screen: Screen) -> list[str]:
     alarms = []
     if view.pause(seen) is not None:
         alarms.append(f"masks held {status.pause_words(seen, time.time())}")
+    if seen.now is None or seen.agent.state is AgentState.FAILED:
+        alarms.append(f"the agent is {view.agent_words(seen)}")
     alarms += [f"held: {status.hold_words(seen, hold, time.time())}" for hold in seen.holds]
     if seen.now is not None and seen.running:
         said = seen.now.status

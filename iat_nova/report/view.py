@@ -199,6 +199,15 @@ def gather(
     )
 
 
+def without_history(
+    agent: AgentNow, pause: Pause | None, holds: tuple[Hold, ...]
+) -> HostView | None:
+    """Return what is known before a first history: None unless an agent runs, or failed."""
+    if not agent.alive and agent.state is not AgentState.FAILED:
+        return None
+    return HostView("", None, (), (), pause, agent, holds=holds)
+
+
 def then(reader: HistoryReader, seen: HostView, wall_s: float) -> HostView:
     """Return the view as of `wall_s`: the present domains with the iteration and decision of then.
 

@@ -367,6 +367,10 @@ class TestStatus(CliCase):
             status, out, _ = self.run_it("status")
             self.assertEqual(4, status)
             self.assertRegex(out, r"agent +starting, .*: compiling the kernels")
+            status, out, _ = self.run_it("top", "--once")
+            self.assertEqual(4, status)
+            if not old:
+                self.assertIn("agent is starting, no iteration yet", out)
             record = json.loads(self.run_it("status", "-f", "json")[1])
             self.assertEqual(
                 ("starting", False, "compiling the kernels", os.getpid()),
@@ -377,8 +381,8 @@ class TestStatus(CliCase):
         """No history yet: the error all the same, with status 3."""
         with self.assertRaises(OSError), only_agent(self.folder / LOCK):
             raise OSError("cannot listen there")
-        for command in ("status", "tenants"):
-            status, out, err = self.run_it(command)
+        for command in (("status",), ("tenants",), ("top", "--once")):
+            status, out, err = self.run_it(*command)
             self.assertEqual(3, status)
             self.assertIn("not running (it ended with an error: cannot listen there)", out + err)
             self.assertNotIn("the last it recorded", out + err)
