@@ -12,6 +12,7 @@ import jsonschema
 
 from iat_nova.common.untrusted import shortened
 from iat_nova.model import Message, message, verbatim
+from iat_nova.model.message import as_message
 from iat_nova.policy import units
 from iat_nova.policy.document import Document
 from iat_nova.policy.problems import Path, Problem, nearest
@@ -110,7 +111,7 @@ def _complaints(error: jsonschema.ValidationError) -> Iterator[tuple[Path, Messa
         case str(keyword) if keyword in _OURS:
             yield path, _OURS[keyword](value, schema) or _not_allowed(value, schema)
         case keyword if keyword not in jsonschema.Draft202012Validator.VALIDATORS:
-            yield path, verbatim(error.message)  # a keyword of the schema of scenarios
+            yield path, as_message(error.message)  # a keyword of the schema of scenarios
         case _:
             yield path, _misspelt(value, schema) or _not_allowed(value, schema)
 

@@ -17,7 +17,7 @@ import jsonschema
 
 from iat_nova.common import own_yaml
 from iat_nova.common.untrusted import shortened
-from iat_nova.model import Message
+from iat_nova.model import Message, message, verbatim
 from iat_nova.model.message import as_message
 from iat_nova.policy import units
 from iat_nova.policy.document import Document
@@ -25,7 +25,6 @@ from iat_nova.policy.problems import Path, Problem, nearest
 from iat_nova.policy.schema import Schema
 from iat_nova.policy.units import Kind
 from iat_nova.policy.validate import VALIDATOR, complaints, found, validate
-from iat_nova.report import sentences
 
 _BITS = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)(?:b/s|bps|bit/s)\s*")
 _BYTES = re.compile(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([kKMG]?)B/s\s*")
@@ -146,9 +145,8 @@ def _check_cpus(
         or len(set(map(str, value))) < len(value)
         or any(type(cpu) is not int or not 0 <= cpu < cpu_count for cpu in value)
     ):
-        shown = shortened(json.dumps(value))
-        allowed = f"expected a list of CPUs, 0 to {cpu_count - 1}, each once"
-        yield jsonschema.ValidationError(f"invalid value {shown}: {allowed}")
+        given = verbatim(shortened(json.dumps(value)))
+        yield _not_allowed(given, f"a list of CPUs, 0 to {cpu_count - 1}, each once")
 
 
 def _check_pci(
@@ -159,9 +157,13 @@ def _check_pci(
 
 
 def _wrong(value: object, allowed: str) -> jsonschema.ValidationError:
-    return jsonschema.ValidationError(
-        f"invalid value {sentences.text(found(value))}: expected {allowed}"
-    )
+    return _not_allowed(found(value), allowed)
+
+
+def _not_allowed(given: Message, allowed: str) -> jsonschema.ValidationError:
+    """Return an error with a message of the policy in the place of its text."""
+    said: Any = message("not-allowed", found=given, allowed=verbatim(allowed))
+    return jsonschema.ValidationError(said)
 
 
 def _validator(choices: Choices, cpu_count: int, schema: Schema) -> Any:

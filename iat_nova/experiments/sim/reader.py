@@ -31,16 +31,17 @@ from iat_nova.model import (
     AttachmentKind,
     Guest,
     HostFacts,
+    Message,
     SwitchPort,
     VirtualSwitch,
     WayMask,
+    message,
 )
 from iat_nova.policy import document, schema
 from iat_nova.policy.compile import compile_policy
 from iat_nova.policy.problems import Path, PolicyError, Problem, located, of_specs
 from iat_nova.policy.rendered import Rendered
 from iat_nova.policy.validate import unknown_key, validate
-from iat_nova.report import sentences
 from iat_nova.strategies import registry as strategies
 
 
@@ -70,7 +71,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
     try:
         parsed = document.read(Rendered(text, lines))
     except PolicyError as error:
-        raise ScenarioError(_told(source, error.problems)) from None
+        raise ScenarioError(_all(source, error.problems)) from None
     given = parsed.value if isinstance(parsed.value, dict) else {}
     machine = MACHINES.get(str(given.get("machine")), MACHINES["gold-6140"])
     sockets = 2 if given.get("sockets") == 2 else 1
@@ -90,7 +91,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
     parts = _parts(checked)
     if checked.problems:
         problems = sorted(checked.problems, key=lambda problem: problem.line or 0)
-        raise ScenarioError(_told(source, problems))
+        raise ScenarioError(_all(source, problems))
     return Scenario(name=name, **{"title": name, **parts})
 
 
@@ -100,8 +101,8 @@ def _section(value: object, name: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _told(source: str, problems: Iterable[Problem]) -> str:
-    return "\n".join(map(sentences.text, located(source, problems)))
+def _all(source: str, problems: Iterable[Problem]) -> Message:
+    return message("problems", problems=located(source, problems))
 
 
 # Keys of the file that become attributes of the scenario unchanged.

@@ -20,14 +20,19 @@ from iat_nova.model import (
     Facts,
     Guest,
     HostFacts,
+    Message,
     Nic,
     VirtualSwitch,
     WayMask,
 )
+from iat_nova.model.message import MessageError, as_message
 
 
-class ScenarioError(Exception):
-    """The scenario is invalid; the text lists every problem with file, line and path."""
+class ScenarioError(MessageError):
+    """The scenario is invalid; `message` lists every problem with file, line and path."""
+
+    def __init__(self, said: Message | str) -> None:
+        super().__init__(as_message(said))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

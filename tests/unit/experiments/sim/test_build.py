@@ -5,6 +5,7 @@ import unittest
 
 from iat_nova.experiments.sim.plant import Plant
 from iat_nova.experiments.sim.scenario import ScenarioError
+from tests.said import raises
 from tests.unit.experiments.sim import scenes
 
 STORES = """\
@@ -17,7 +18,5 @@ workloads:
 class TestLines(unittest.TestCase):
     def test_more_lines_than_the_caches_can_tell_apart(self):
         """Twelve stores of 1.9 GB without sampling are refused, and told which sampling does."""
-        with self.assertRaisesRegex(
-            ScenarioError, "^test: sampling: invalid value 1: expected 2 or more"
-        ):
+        with raises(self, ScenarioError, "^test: sampling: invalid value 1: expected 2 or more"):
             Plant(scenes.scenario(scenes.HEAD + STORES), 1)

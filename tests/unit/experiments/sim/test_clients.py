@@ -5,6 +5,7 @@ import unittest
 
 from iat_nova.experiments.sim import nic
 from iat_nova.experiments.sim.scenario import ScenarioError
+from tests.said import raises
 from tests.unit.experiments.sim import scenes
 
 SERVER = (
@@ -71,16 +72,16 @@ class TestClosedLoop(unittest.TestCase):
                 "workloads: {fwd: {profile: testpmd, cpus: [0], nic: nic0}}\n"
                 f"traffic: {{fwd: {{to: fwd, packet: 64B, {wrong}}}}}\n"
             )
-            with self.assertRaisesRegex(ScenarioError, r"test\.yaml:.*traffic\.fwd"):
+            with raises(self, ScenarioError, r"test\.yaml:.*traffic\.fwd"):
                 scenes.server(text)
-        with self.assertRaisesRegex(ScenarioError, r"events\[0\].set: .* have no rate"):
+        with raises(self, ScenarioError, r"events\[0\].set: .* have no rate"):
             scenes.server(
                 SERVER % ("redis-a", 4, "50us")
                 + "events: [{at: 1s, set: traffic.redis.rate, to: 1Gb/s}]\n"
             )
-        with self.assertRaisesRegex(ScenarioError, "more requests than the ring"):
+        with raises(self, ScenarioError, "more requests than the ring"):
             scenes.server(SERVER % ("redis-a", 300, "50us"))
-        with self.assertRaisesRegex(ScenarioError, "packet is missing"):
+        with raises(self, ScenarioError, "packet is missing"):
             scenes.server(
                 scenes.HEAD + "workloads: {fwd: {profile: testpmd, cpus: [0], nic: nic0}}\n"
                 "traffic: {fwd: {to: fwd, clients: 4}}\n"

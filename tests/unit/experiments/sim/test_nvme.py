@@ -7,6 +7,7 @@ from iat_nova.experiments.sim import cache, nvme
 from iat_nova.experiments.sim.reader import read_scenario
 from iat_nova.experiments.sim.scenario import ScenarioError
 from iat_nova.model import AttachmentKind, DcaPort
+from tests.said import sentence
 from tests.unit.experiments.sim import scenes
 
 FIO = """\
@@ -253,8 +254,8 @@ class TestScenario(unittest.TestCase):
         for right, wrong, expected in self.CASES:
             with self.subTest(wrong), self.assertRaises(ScenarioError) as caught:
                 read_scenario(text().replace(right, wrong, 1), "x", "x.yaml")
-            self.assertRegex(str(caught.exception), "^x.yaml: " + expected)
-            self.assertEqual(1, len(str(caught.exception).splitlines()))
+            self.assertRegex(sentence(caught.exception), "^x.yaml: " + expected)
+            self.assertEqual(1, len(sentence(caught.exception).splitlines()))
 
     def test_a_guest_with_a_disk_of_its_own_is_no_network_tenant(self):
         """The inventory sees a PCI device that is no network card, as on a real host."""

@@ -3,6 +3,7 @@
 
 import importlib.metadata
 import pathlib
+import pickle
 import tempfile
 import unittest
 from importlib.metadata import EntryPoint
@@ -14,6 +15,7 @@ from iat_nova.experiments.sim.scenario import ScenarioError
 from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.experiments.sim.shipped import heads, shipped
 from iat_nova.model import AttachmentKind
+from tests.said import codes, raises, sentence
 
 GOOD = """\
 length: 10s
@@ -32,7 +34,7 @@ def problems(text):
     try:
         read_scenario(text, "x", "x.yaml")
     except ScenarioError as error:
-        return str(error).splitlines()
+        return sentence(error).splitlines()
     return []
 
 
@@ -174,6 +176,18 @@ class TestProblems(unittest.TestCase):
         ("profile: ovs, cpus: [0]", "profile: l3fwd, cpus: [0]", "line 6: .* expected nothing, as"),
     )
 
+    def test_a_problem_is_a_message(self):
+        """Codes and values, also of a keyword of the schema of scenarios; no sentence yet."""
+        with self.assertRaises(ScenarioError) as caught:
+            read_scenario("length: 1s\nworkloads: {a: {cpus: [x]}}\n", "x", "x.yaml")
+        found = pickle.loads(pickle.dumps(caught.exception)).message  # as from another process
+        self.assertEqual(caught.exception.message, found)
+        self.assertEqual("problems", found.code)
+        self.assertIn(
+            ("of-source", "in-line", "at-path", "not-allowed", "verbatim", "verbatim"),
+            list(map(codes, found.values["problems"])),
+        )
+
     def test_each_mistake_is_named_with_line_and_path(self):
         """One mistake gives one line of text that tells where it is and what is allowed."""
         self.assertEqual([], problems(GOOD))
@@ -258,17 +272,17 @@ class TestProblems(unittest.TestCase):
 
     def test_files_that_are_not_there(self):
         """An unknown name tells which ship; an unreadable file tells why."""
-        with self.assertRaisesRegex(ScenarioError, "there are: .*quickstart"):
+        with raises(self, ScenarioError, "there are: .*quickstart"):
             load_scenario("quickstrat")
         with tempfile.TemporaryDirectory() as folder:
             path = pathlib.Path(folder) / "none.yaml"
-            with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
+            with raises(self, ScenarioError, "none.yaml: cannot be read"):
                 load_scenario(path)
             path.write_bytes(b"\xff")
-            with self.assertRaisesRegex(ScenarioError, "cannot be read: it is not text in UTF-8"):
+            with raises(self, ScenarioError, "cannot be read: it is not text in UTF-8"):
                 load_scenario(path)
             path.write_bytes(b"\xff\xfe\x00")
-            with self.assertRaisesRegex(ScenarioError, "none.yaml: cannot be read"):
+            with raises(self, ScenarioError, "none.yaml: cannot be read"):
                 load_scenario(path)
 
 

@@ -16,6 +16,7 @@ from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
 from iat_nova.store.reader import HistoryReader
+from tests.said import raises
 from tests.unit.experiments.sim import scenes
 
 # The same forwarder on a processor of the card's socket (2) or of the other (20).
@@ -136,7 +137,7 @@ class TestScenario(unittest.TestCase):
                 "sockets: invalid number: expected 1 for gold-6338",
             ),
         ):
-            with self.assertRaisesRegex(ScenarioError, said):
+            with raises(self, ScenarioError, said):
                 read_scenario(good.replace(old, new), "x", "x.yaml")
 
 
