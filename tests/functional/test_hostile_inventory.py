@@ -30,10 +30,12 @@ class HostileTest(unittest.TestCase):
     @given(TEXTS, OPTIONS, CONFIG)
     def test_ovsdb(self, name, options, config):
         """Rows of any text."""
-        interface = types.SimpleNamespace(name=name, type=name, external_ids={}, options=options)
+        interface = types.SimpleNamespace(
+            name=name, type=name, external_ids={}, options=options, mtu=[]
+        )
         port = types.SimpleNamespace(interfaces=[interface])
         bridge = types.SimpleNamespace(name=name, datapath_type="netdev", ports=[port])
-        root = types.SimpleNamespace(other_config=config)
+        root = types.SimpleNamespace(other_config=config, dpdk_initialized=True)
         self.assertEqual(
             1, len(ovs.read_tables({"Open_vSwitch": [root], "Bridge": [bridge]}).ports)
         )
