@@ -109,7 +109,7 @@ def cache_folder() -> pathlib.Path | None:
 
 
 def is_cold() -> bool:
-    """Tell whether the engine's kernels must be compiled first: half a minute."""
+    """Tell whether the engine's kernels must be compiled first: about a minute."""
     base = cache_folder()
     if base is None:
         return True

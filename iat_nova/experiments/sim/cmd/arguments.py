@@ -110,7 +110,7 @@ def announce_compiling(note: Callable[[str], None]) -> None:
     from iat_nova.experiments.sim._compile import is_cold  # noqa: PLC0415 - needs an extra
 
     if is_cold():
-        note("compiling the emulated server's kernels, once for this version: half a minute")
+        note("compiling the emulated server's kernels, once for this version: a minute")
 
 
 def compressed(scenario: Scenario, most: float | None) -> Scenario:
