@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Explain one port of devices: the tenants behind it, its class of service, ways and changes."""
+"""Explain a device port: tenants behind the port, class of service, ways and changes."""
 
 from __future__ import annotations
 

@@ -134,7 +134,7 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
 
 
 def _ports(said: Message) -> Iterator[str]:
-    """Yield the ports of devices that a message names, those in its parts included."""
+    """Yield the device ports that a message, or a part of the message, names."""
     for key, value in said.values.items():
         for one in value if isinstance(value, tuple) else (value,):
             if isinstance(one, Message):

@@ -14,7 +14,7 @@ MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by miss
 AT_LIMIT = 0.94  # stalled share, near the largest, from which a poller takes all that it can
 NEAR_LIMIT = 0.5  # stalled share above which a poller may be so near its limit that rings fill
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
-OTHER_LOAD = 0.25  # relative change of references by IPC; above, the load is another
+OTHER_LOAD = 0.25  # relative change of references / IPC; above, the load is another
 
 
 @dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
@@ -87,7 +87,7 @@ def change(was: float, now: float) -> float:
 
 
 def another(was: float, now: float) -> bool:
-    """Return whether two amounts, such as references by IPC, are of different loads."""
+    """Return whether two amounts, such as references / IPC, are of different loads."""
     return change(was, now) > OTHER_LOAD
 
 

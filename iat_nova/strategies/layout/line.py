@@ -128,7 +128,7 @@ def from_below(sizes: Sequence[int], length: int, clean: int) -> Packing | None:
 
 
 def _fill(sizes: Sequence[int], clean: int, placed: Mapping[int, tuple[int, int]]) -> Packing:
-    """Place masks from below, but for those whose spans are given by their number."""
+    """Place masks from below; `placed` gives the spans of some masks by index."""
     spans, overlaps = [], []
     at = 0
     for index, size in enumerate(sizes):

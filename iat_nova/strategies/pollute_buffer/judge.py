@@ -144,7 +144,7 @@ def _matters(was: Look, now: Look) -> bool:
 
 
 def _alike(was: Look, now: Look) -> bool:
-    """Return whether LLC references per second by IPC are those of the same load."""
+    """Return whether LLC references per second, divided by IPC, are those of the same load."""
     first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
     return not readings.another(first, second)
 

@@ -232,7 +232,7 @@ examples:
         executor: Executor,
         ending: contextlib.ExitStack,
     ) -> Begun:
-        """Submit the runs on one scenario; those that are finished at the `ending` are kept."""
+        """Submit a scenario's runs; at the `ending` finished runs are kept."""
         from iat_nova.experiments.sim import compare  # noqa: PLC0415 - compiles
 
         begun = compare.begin(
