@@ -3,7 +3,8 @@
 
 A guarantee must hold in the worst case, so DDIO counts with its maximum, and the stack and the pool
 with their minimum. Where DDIO cannot be resized, its present ways count. The host's own processes
-do not count where they are best effort: the host may always share DDIO's ways.
+do not count where they are best effort: the host may always share DDIO's ways. The default strategy
+closes ways only while `LEAST_SHARED` ways besides the least of DDIO's stay open to all tenants.
 """
 
 from __future__ import annotations
@@ -31,10 +32,16 @@ from iat_nova.policy.rules import Rules
 RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
 """The resource class as which Placement counts guaranteed ways."""
 
+LEAST_SHARED = 2
+"""Ways besides DDIO's that the default strategy keeps open to all tenants (`BUFFER_WAYS`)."""
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Guarantee:
-    """The ways of a cache domain, and the ways taken by each use other than guarantees."""
+    """The ways of a cache domain, and the ways taken by each use other than guarantees.
+
+    `shared`: ways that stay open to all tenants, beyond those of the other uses.
+    """
 
     domain: int
     ways: int
@@ -43,11 +50,12 @@ class Guarantee:
     stack: int
     pool: int
     host: int
+    shared: int = 0
 
     @property
     def left(self) -> int:
         """The number of ways that all guarantees together may take."""
-        taken = self.reserved + self.ddio + self.stack + self.pool + self.host
+        taken = self.reserved + self.ddio + self.stack + self.pool + self.host + self.shared
         return max(0, self.ways - taken)
 
     @property
@@ -59,6 +67,7 @@ class Guarantee:
             ("less-stack", self.stack),
             ("less-pool", self.pool),
             ("less-host", self.host),
+            ("less-shared", self.shared),
         )
         less = tuple(message(code, count=count) for code, count in parts if count)
         return message(
@@ -70,26 +79,24 @@ def of_domain(
     domain: CacheDomain, rules: Rules, parameters: Parameters, *, stack: bool
 ) -> Guarantee:
     """Count the ways that can be guaranteed in a cache domain; `stack`: PMD threads run there."""
-    reserved_count = domain.reserving(rules.reserved_ways).count
-    return Guarantee(
+    numbers, reserved = parameters.of(domain.id), domain.reserving(rules.reserved_ways)
+    usable = domain.ways - reserved.count
+    least = domain.ddio_found
+    if least is None:
+        count = min(numbers.ddio_ways_min, usable)
+        least = WayMask.span(domain.ways - count, count)
+    counted = Guarantee(
         domain=domain.id,
         ways=domain.ways,
-        reserved=reserved_count,
-        ddio=_ddio_most(domain, parameters.of(domain.id), domain.ways - reserved_count),
+        reserved=reserved.count,
+        ddio=min(numbers.ddio_ways_max, usable) if domain.ddio_resizable else least.count,
         stack=rules.stack_ways.min if stack else 0,
         pool=rules.pool_ways.min,
         host=rules.host_ways.min if rules.host_priority is not Priority.BE else 0,
     )
-
-
-def _ddio_most(domain: CacheDomain, parameters: Parameters, usable: int) -> int:
-    if domain.ddio_resizable:
-        return min(parameters.ddio_ways_max, usable)
-    return (
-        min(parameters.ddio_ways_min, usable)
-        if domain.ddio_found is None
-        else domain.ddio_found.count
-    )
+    closable = domain.ways - WayMask(reserved | least).count
+    most = max(0, closable - max(LEAST_SHARED, domain.min_ways))
+    return dataclasses.replace(counted, shared=max(0, counted.left - most))
 
 
 def of_host(

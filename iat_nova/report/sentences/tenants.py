@@ -157,6 +157,7 @@ SENTENCES: Mapping[str, str] = {
     "less-stack": " - {count} of the stack",
     "less-pool": " - {count} of the pool",
     "less-host": " - {count} of the host",
+    "less-shared": " - {count} that must stay shared",
     "promised": "{guarantee:also} for guarantees, but its guests are guaranteed {ways} ways",
     "spare-elsewhere": "{ways} ways are left in other cache domains",
     "no-spare-elsewhere": "no ways are left in other cache domains",

@@ -7,6 +7,7 @@ import unittest
 from iat_nova import policy
 from iat_nova.model import CacheDomain, Facts, HostFacts, VirtualSwitch, WayMask
 from iat_nova.policy import guarantee
+from iat_nova.strategies.pollute_buffer import masks, plan
 from tests.said import texts
 from tests.unit.policy.hosts import ONE, TWO, domain, dpdk_switch, facts, guest
 
@@ -44,7 +45,8 @@ class CountTest(unittest.TestCase):
 
     def test_the_policys_numbers(self):
         """Every number of the policy moves the sum; a best-effort host lies over DDIO's ways."""
-        self.assertEqual([8], self.left(facts(), "parameters: {ddio_ways_max: 2}"))
+        self.assertEqual([7], self.left(facts(), "parameters: {ddio_ways_max: 2}"))
+        self.assertEqual([6], self.left(facts(), "parameters: {ddio_ways_max: 4}"))
         self.assertEqual([3], self.left(facts(), "pool: {ways: {min: 2, initial: 2}}"))
         self.assertEqual([3], self.left(facts(), "host: {priority: PC}"))
         self.assertEqual([3], self.left(facts(), "reserved_ways: [0]"))
@@ -52,9 +54,26 @@ class CountTest(unittest.TestCase):
 
     def test_fixed_ddio(self):
         """DDIO that cannot be sized has the ways found, or those it starts with."""
-        for found, left in ((WayMask(0x600), 8), (WayMask(0x700), 7), (None, 8)):
+        for found, left in ((WayMask(0x600), 7), (WayMask(0x700), 6), (None, 7)):
             fixed = domain(ddio_resizable=False, ddio_found=found)
             self.assertEqual([left], self.left(facts(host=HostFacts("n", (fixed,), (0,)))))
+
+    def test_the_default_strategy_keeps_what_is_offered(self):
+        """Also where DDIO cannot grow and no PMD thread runs: two ways stay open to all tenants."""
+        self.assertEqual(guarantee.LEAST_SHARED, plan.BUFFER_WAYS)
+        reserved = "reserved_ways: [9, 10]"
+        for found in (WayMask(0x600), WayMask(0x700), None):
+            for text in ("{}", "parameters: {ddio_ways_max: 3}", reserved):
+                for resizable in (True, False):
+                    here = domain(ddio_resizable=resizable, ddio_found=found)
+                    host = HostFacts("n", (here,), tuple(range(8)))
+                    (left,) = self.left(facts(host=host), text)
+                    picture = facts(promised("a", left), guest("b", dedicated_cpus=(4,)), host=host)
+                    seen = policy.parse(text, host).classify(picture, {}).domains[here.id]
+                    ddio = 2 if found is None else found.count
+                    kept = masks.promised(seen, ddio, {})
+                    with self.subTest(found=found, text=text, resizable=resizable):
+                        self.assertEqual([left], [one.ways for one in kept])
 
     def test_a_socket_that_is_offline(self):
         """It counts as it does online: seen before or not; one not seen has no stack."""
