@@ -8,6 +8,7 @@ SENTENCES: Mapping[str, str] = {
     "arrived": "arrived",
     "arrived-with": "arrived: {ways:also}",
     "arrived-own-ways": "guaranteed ways of its own ({ways})",
+    "arrived-some-ways": "may fill {ways:ways}",
     "arrived-shared": "may fill all ways but other tenants' guaranteed ways",
     "arrived-all-ways": "may fill all ways",
     "came": "came",

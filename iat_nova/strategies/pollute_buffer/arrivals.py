@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.model import DomainInventory, Message, Priority, message
+from iat_nova.model import DomainInventory, Message, Priority, WayMask, message
+from iat_nova.strategies.pollute_buffer import masks
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Member, State
 
@@ -40,11 +41,18 @@ def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     )
 
 
-def has(plan: Plan, tenant: str) -> Message:
-    """Return a message with the ways that an arrived tenant may fill."""
+def has(inventory: DomainInventory, plan: Plan, tenant: str) -> Message:
+    """Return a message with the ways that an arrived tenant may fill.
+
+    These are fewer than the shared ways if its class has a maximum, or if it keeps clear of
+    DDIO's ways.
+    """
     ways = next((one.ways for one in plan.own if one.tenant == tenant), 0)
     if ways:
         return message("arrived-own-ways", ways=ways)
+    mask = masks.layout(inventory, plan).mask_of(tenant) or WayMask(0)
+    if masks.shared(inventory.domain, plan) & ~mask:
+        return message("arrived-some-ways", ways=mask.count)
     return message("arrived-shared" if plan.own else "arrived-all-ways")
 
 

@@ -46,7 +46,7 @@ def next_move(
             continue
         against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
         if against is None and (bars := failed.get(move.plan.barred(state.plan))):
-            against = _failed(bars, move.what, at_s)
+            against = _failed(bars, move.what, state, at_s)
         against = against or _impossible(inventory, move.plan, move.what)
         if against is not None:
             reasons.append(against)
@@ -91,12 +91,12 @@ def _too_little(promise: float, what: Message, failures: int, least: float) -> M
     return told
 
 
-def _failed(failure: Failure, what: Message, at_s: float) -> Message:
-    """Return that a move's plan failed before, with the reason and the time until a new trial."""
-    wait_s = round(failure.until_s - at_s, 1)
+def _failed(failure: Failure, what: Message, state: State, at_s: float) -> Message:
+    """Return that a move's plan failed: under this load, or before, with the time until a trial."""
     cause = failure.why or message("replaced" if failure.what is None else "no-gain")
-    if wait_s <= 0:
+    if failure.at_s >= state.load_since_s:  # barred for longer than its own wait
         return message("failed-in-search", move=what, cause=cause)
+    wait_s = round(failure.until_s - at_s, 1)
     return message("failed-before", move=what, cause=cause, wait_s=wait_s)
 
 

@@ -123,7 +123,7 @@ class PolluteBuffer:
         )
         told = {one: message("left") for one in before - here}
         told |= {
-            one: message("arrived-with", ways=arrivals.has(after.plan, one))
+            one: message("arrived-with", ways=arrivals.has(inventory, after.plan, one))
             for one in here - before
         }
         told = told or {"layout": message("tenants-or-domain-changed")}
@@ -135,7 +135,8 @@ class PolluteBuffer:
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with guaranteed ways.
 
-        Without room for guaranteed ways, DDIO's ways return to those found.
+        Without room for guaranteed ways, DDIO's ways return to those found. A tenant whose held
+        ways do not fit leaves the buffer: it has all shared ways.
         """
         domain, ddio = now.inventory.domain, self._found(now.inventory.domain).ddio
         own = masks.promised(now.inventory, ddio, now.looks)
@@ -144,6 +145,8 @@ class PolluteBuffer:
             own = tuple(sorted(plan.own, key=lambda one: standing[one.tenant]))
         if masks.fits(domain, own, plan.ddio):
             ddio = plan.ddio
+        held = {one.id for one in now.inventory.tenants if one.ways.held}
+        plan = plan.without(frozenset(held - {one.tenant for one in own}))
         return dataclasses.replace(plan, own=own, lent=(), ddio=ddio)
 
     def _with_classes(self, plan: Plan, now: Now) -> Plan:

@@ -31,6 +31,7 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.policy import holds
+from iat_nova.report import sentences
 from iat_nova.store import records
 from iat_nova.strategies import readings, registry
 from iat_nova.strategies.layout.check import check
@@ -686,6 +687,22 @@ class TrialTest(unittest.TestCase):
             with self.subTest(ago_s=ago_s):
                 self.assertEqual(tried, found is not None and found.plan == plan_)
 
+    def test_the_time_until_a_new_trial_is_that_of_a_failure_under_another_load(self) -> None:
+        """Under the load of the failure the move is barred for longer than its wait."""
+        here, run = host((PC, FITS), (BE, STREAM)), Run(0.0)
+        run.on(here, 3)
+        assert run.state is not None and run.state.trial is not None
+        now, move = long_after(here), run.state.trial
+        failed = Failure(move.plan, move.what, 80.0, now.at_s + 60.0)
+        for since_s, told in (
+            (now.at_s - 30.0, "undone under this load (no gain)"),
+            (now.at_s - 15.0, "undone before (no gain), not tried again for 60 s"),
+        ):
+            state = dataclasses.replace(run.state, failures=(failed,), load_since_s=since_s)
+            others = moves.FAMILIES.keys() - {"topmost-ways"}
+            _, why = search.next_move(state, now, Parameters(), others)
+            self.assertIn(told, [sentences.text(one).partition(": ")[2] for one in why])
+
     def test_an_undone_trial_is_followed_by_two_samples_under_the_former_masks(self) -> None:
         """The next trial is judged by readings that the last one did not disturb."""
         here, run = host((PC, FITS), (PC, FITS)), Run()
@@ -709,15 +726,24 @@ class TrialTest(unittest.TestCase):
             run.on(now, 2)
 
     def test_ways_of_one_that_arrives(self) -> None:
-        """All ways, the ways that nobody owns, or its own."""
-        empty = Plan(frozenset(), 2, 2)
-        for own, code in (
-            ((), "arrived-all-ways"),
-            ((Own("t1", 2),), "arrived-shared"),
-            ((Own("t0", 3),), "arrived-own-ways"),
+        """All ways, the ways that nobody owns, its own, or fewer: out of DDIO's, or its maximum."""
+        here = host((PC, FITS), (PC, FITS)).inventory
+        first, other = here.tenants
+        few = dataclasses.replace(first, ways=WayRequest(1, 2, 6))
+        small = dataclasses.replace(here, tenants=(few, other))
+        for inventory, changes, told in (
+            (here, {}, "may fill all ways"),
+            (
+                here,
+                {"own": (Own("t1", 2),)},
+                "may fill all ways but other tenants' guaranteed ways",
+            ),
+            (here, {"own": (Own("t0", 3),)}, "guaranteed ways of its own (3)"),
+            (here, {"clear": True}, "may fill 9 ways"),
+            (small, {}, "may fill 6 ways"),
         ):
-            told = arrivals.has(dataclasses.replace(empty, own=own), "t0")
-            self.assertEqual(code, told.code)
+            one = dataclasses.replace(Plan(frozenset(), 2, 2), **changes)  # type: ignore[arg-type]
+            self.assertEqual(told, sentences.text(arrivals.has(inventory, one, "t0")))
 
     def test_ddio_keeps_its_ways_when_somebody_comes(self) -> None:
         """What was gained by DDIO's ways stays, until another program sets other ways."""
@@ -1389,6 +1415,22 @@ class PromiseTest(unittest.TestCase):
         run.on(FormulaHost(inventory, loads, free.inbound), 5, lambda d: check(inventory, d.layout))
         kept = {tenant.id for tenant in held if not holds.kept(tenant, run.decisions[-1].layout)}
         self.assertEqual({"t1"}, kept)
+
+    def test_a_hold_that_does_not_fit_leaves_all_shared_ways(self) -> None:
+        """Its tenant was in the pollute buffer before the hold: it does not stay there."""
+        free = host((PC, FITS), (PC, FITS), (BE, FITS), (BE, STREAM), classes=4)
+        run = Run()
+        run.on(free, 40)
+        assert run.state is not None
+        self.assertIn("t3", run.state.plan.confined)
+        held = {"t0": WayRequest(4, 4, 4, held=True), "t3": WayRequest(3, 3, 3, held=True)}
+        tenants = (dataclasses.replace(t, ways=held.get(t.id, t.ways)) for t in free.tenants)
+        inventory = DomainInventory(free.inventory.domain, tuple(tenants))
+        loads = {t.id: load for t, load in zip(free.tenants, free.loads, strict=True)}
+        run.on(FormulaHost(inventory, loads, free.inbound), 3)
+        self.assertEqual({"t0"}, run.state.plan.owners)
+        shared = masks.shared(inventory.domain, run.state.plan)
+        self.assertEqual(shared, run.decisions[-1].layout.mask_of("t3"))
 
     def test_one_promise_takes_its_ways_and_shares_the_others(self) -> None:
         """Who was promised two may fill all, the others all but these."""
