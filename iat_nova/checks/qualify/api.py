@@ -187,7 +187,7 @@ Row = TypeVar("Row")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Test(Generic[Row]):
-    """A test, listed in `registry.TESTS`. `about_s`: approximate duration in seconds.
+    """A test, listed in `run.TESTS`. `about_s`: approximate duration in seconds.
 
     `measure` raises `Unavailable` or `HardwareError` and restores all settings; its second argument
     shows each step. `judge` and `chart` are pure.
