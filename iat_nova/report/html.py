@@ -250,7 +250,7 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     most, least = max(speeds, key=lambda one: one.change), min(speeds, key=lambda one: one.change)
     worst = min(speeds, key=lambda one: one.worst)
     caption = f"of its own best speed: {names[worst.tenant]}, the slowest"
-    found = [(f"{worst.worst:.0%}", f"{caption}, at {times.moment(worst.lowest_s)}")]
+    found = [(f"{worst.worst:.0%}", f"{caption}, at {times.moment(worst.worst_s)}")]
     if least.change < 0:
         found.insert(0, (f"{least.change:+.1%}", f"lost most: {names[least.tenant]}"))
     if most.change > 0:
@@ -289,7 +289,7 @@ def _speed_row(one: Gain, inventory: DomainInventory, colours: dict[str, str]) -
         "last": f"{one.last:.2f}",
         "change": "0.0%" if abs(one.change) < 0.0005 else f"{one.change:+.1%}",
         "worst": f"{one.worst:.0%}",
-        "worst_at": times.moment(one.lowest_s),
+        "worst_at": times.moment(one.worst_s),
     }
 
 

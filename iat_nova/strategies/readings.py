@@ -94,12 +94,13 @@ def another(was: float, now: float) -> bool:
 def mean(before: Looks, new: Looks, count: int) -> dict[str, Look]:
     """Return the mean of `count` readings, the last of which is `new`."""
     return {
-        tenant: _mean(before[tenant], one, count) if tenant in before else one
+        tenant: further(before[tenant], one, count) if tenant in before else one
         for tenant, one in new.items()
     }
 
 
-def _mean(before: Look, new: Look, count: int) -> Look:
+def further(before: Look, new: Look, count: int) -> Look:
+    """Return the mean of `count` readings of a tenant: `new`, and others with mean `before`."""
     return Look(
         before.speed + (new.speed - before.speed) / count,
         before.stalled + (new.stalled - before.stalled) / count,

@@ -1,15 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report tells why nothing was done, when no agent ran, and which tenant gained or lost."""
 
-import dataclasses
-import unittest
 from unittest import mock
 
-from iat_nova.model import Rates
 from iat_nova.report import html as report
-from iat_nova.report.gains import gains
 from iat_nova.store.reader import HistoryReader
-from tests.unit import stories
 from tests.unit.report.test_moments import MomentCase
 
 
@@ -62,24 +57,3 @@ class StretchTest(MomentCase):
         self.assertIn("no agent ran: the agent stopped at", page[row : row + 300])
         self.assertIn("nothing done for 28 s", page)
         self.assertNotIn("nothing done for 10 min", page)
-
-
-class GainTest(unittest.TestCase):
-    def test_who_gained_and_the_worst_moment(self) -> None:
-        """Instructions per cycle without I/O; with I/O the share of cycles that do not wait."""
-        samples = []
-        for second in range(100):
-            made = stories.quiet(second, stories.NIGHT + second)
-            part = 0.5 if 50 <= second < 60 else 1.2 if second >= 60 else 1.0
-            be = Rates(part * 2e9, 4e9, 3e6, 1e5)
-            pc = Rates(2e9, 4e9, 3e6, 4e6 if second < 60 else 0.0)
-            rates = {**made.sample.tenants, stories.BE: be, stories.PC: pc}
-            sample = dataclasses.replace(made.sample, tenants=rates)
-            samples.append(dataclasses.replace(made, sample=sample))
-        found = {one.tenant: one for one in gains(samples, stories.inventory())}
-        self.assertAlmostEqual(0.2, found[stories.BE].change)
-        self.assertAlmostEqual(0.5 / 1.2, found[stories.BE].worst)
-        self.assertTrue(50 <= found[stories.BE].lowest_s - stories.NIGHT < 60)
-        self.assertAlmostEqual(0.9, found[stories.PC].first)
-        self.assertAlmostEqual(1 / 0.9 - 1, found[stories.PC].change)
-        self.assertAlmostEqual(0.0, found["stack"].change)
