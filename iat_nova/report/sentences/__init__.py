@@ -52,14 +52,15 @@ SENTENCES: Mapping[str, str] = {
 Name = Callable[[str], str]
 
 
-def text(message: Message, name: Name = str) -> str:
+def text(message: Message, name: Name = str, *, within: bool = False) -> str:
     """Return the sentence of a message; `name` gives a tenant's name for an id.
 
-    A code that this version does not know, or values that do not fit, are shown as they are:
-    records of other versions and plug-ins may hold anything.
+    `within`: the sentence is part of another sentence, and so has one line. A code that this
+    version does not know, or values that do not fit, are shown as they are: records of other
+    versions and plug-ins may hold anything.
     """
     try:
-        return _Sentence(name).vformat(SENTENCES[message.code], (), message.values)
+        return _Sentence(name, within).vformat(SENTENCES[message.code], (), message.values)
     except _DOES_NOT_FIT:
         return str(message)
 
@@ -78,8 +79,9 @@ _DOES_NOT_FIT = (
 class _Sentence(string.Formatter):
     """Fills a sentence: the part behind a value's colon is a row of `_SHOWN`, or Python's own."""
 
-    def __init__(self, name: Name) -> None:
+    def __init__(self, name: Name, within: bool) -> None:
         self._name = name
+        self._within = within
 
     def format_field(self, value: Any, format_spec: str) -> str:
         """Return a value as the sentence wants it."""
@@ -89,6 +91,8 @@ class _Sentence(string.Formatter):
             return amounts.names(map(self._of, value))
         if format_spec == "all":
             return ", ".join(map(self._of, value))
+        if format_spec == "lines" and self._within:
+            format_spec = "also"
         if format_spec in _BETWEEN:
             told = _BETWEEN[format_spec].join(map(self._worded, _several(value)))
             return told or ("none" if format_spec == "list" else "")
@@ -96,7 +100,7 @@ class _Sentence(string.Formatter):
         return format(value, format_spec) if shown is None else shown(value)
 
     def _worded(self, said: Message | str) -> str:
-        return text(said, self._name) if isinstance(said, Message) else said
+        return text(said, self._name, within=True) if isinstance(said, Message) else said
 
     def _of(self, tenant: str) -> str:
         return "DDIO" if tenant == DDIO else self._name(tenant)

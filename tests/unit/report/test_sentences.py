@@ -120,6 +120,15 @@ class TestTable(unittest.TestCase):
         self.assertEqual("ddio-ways(way=3)", text(message("ddio-ways", way=3)))
         self.assertEqual("kept(move=1, cause=2)", text(message("kept", move=1, cause=2)))
 
+    def test_several_problems_have_a_line_each_only_alone(self):
+        """Within another sentence they stand in one line: of the log, of status, of a reason."""
+        both = message("problems", problems=(message("policy-empty"), message("too-deep")))
+        self.assertEqual(2, len(text(both).splitlines()))
+        self.assertEqual(
+            f"policy reload failed, keeping previous policy: {'; '.join(text(both).splitlines())}",
+            text(message("policy-reload-failed", error=both)),
+        )
+
     def test_values_beyond_what_can_be_shown(self):
         """Too large a number, and messages nested deeper than Python's stack."""
         self.assertEqual("ddio-misses(change=1", text(message("ddio-misses", change=10**400))[:20])
