@@ -11,7 +11,7 @@ import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from iat_nova import policy
@@ -26,7 +26,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.counters.monitor import offered
 from iat_nova.hardware.host import probe
-from iat_nova.hardware.host.machine import Machine
+from iat_nova.hardware.host.machine import ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
 from iat_nova.model import CacheDomain, Facts, Message, message
@@ -75,10 +75,8 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 def examine(settings: Settings, host: Host) -> list[Finding]:
     """Examine the host; return findings with the verdict last.
 
-    Findings that keep the agent from its start come first, then findings that keep it from
-    enforcing, so that the cause precedes all notes. Where the CPU has no cache allocation and no
-    agent can start, this finding comes first, and the other findings have no remedy: none would
-    help.
+    Where the CPU has no cache allocation and no agent can start, this finding comes first, and the
+    other findings have no remedy: none would help. Otherwise see `_in_order`.
     """
     machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
@@ -88,29 +86,65 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     found += _configuration(settings)
     found += interfaces
     if machine is not None:
-        found += [
-            Finding(
-                one.role,
-                Level.CHOSEN,
-                message("interface-chosen", chosen=one.chosen, cause=one.why),
-            )
-            for one in machine.choices
-        ]
+        found += map(_chosen, machine.choices)
     if machine is None and (refused := probe.without_cat(host)) is not None:
         cause = probe.refusal("cache allocation", refused, Level.IMPOSSIBLE)
         rest = [dataclasses.replace(one, remedy=None) for one in found if one.subject != "resctrl"]
         return [cause, *rest, _verdict([cause], settings)]
-    return [*sorted(found, key=_rank), _verdict(found, settings)]
+    return [*_in_order(found), _verdict(found, settings)]
+
+
+_STOPS = (Level.IMPOSSIBLE, Level.OBSERVE)
+"""Levels of findings that keep an agent from its start, or from enforcing."""
+
+
+def _in_order(found: Iterable[Finding]) -> list[Finding]:
+    """Return findings in the order of their effect, each cause and each remedy once.
+
+    Findings that keep the agent from its start come first, then findings that keep it from
+    enforcing, then all others with a remedy. Findings of a place keep the order of repair.
+    """
+    ordered: list[Finding] = []
+    for one in sorted(found, key=_rank):
+        worse = [other.state for other in ordered if other.level in _STOPS]
+        if one.level is Level.MISSING and any(_has(state, one.state) for state in worse):
+            continue
+        if one.remedy in [other.remedy for other in ordered]:
+            one = dataclasses.replace(one, remedy=None)  # noqa: PLW2901 - shown already
+        ordered.append(one)
+    return ordered
 
 
 def _rank(finding: Finding) -> int:
-    """Return the place of a finding's level; findings of a place keep the order of repair."""
-    return {Level.IMPOSSIBLE: 0, Level.OBSERVE: 1}.get(finding.level, 2)
+    """Return the place of a finding: by its level, then by whether it has a remedy."""
+    repairable = finding.remedy is not None and finding.level is not Level.CHOSEN
+    return {Level.IMPOSSIBLE: 0, Level.OBSERVE: 1}.get(finding.level, 2 if repairable else 3)
+
+
+def _has(said: Message, part: Message) -> bool:
+    """Return whether a message is, or has within itself, another message."""
+    if said == part:
+        return True
+    values = (
+        one
+        for value in said.values.values()
+        for one in (value if isinstance(value, tuple) else (value,))
+    )
+    return any(isinstance(one, Message) and _has(one, part) for one in values)
+
+
+def _chosen(choice: ChosenInterface) -> Finding:
+    """Return the finding on a chosen interface; the remedy of a refused interface is its own."""
+    cause, remedy = choice.why, None
+    if cause.code == "with-remedy":
+        cause, remedy = as_message(cause.values["state"]), as_message(cause.values["remedy"])
+    said = message("interface-chosen", chosen=choice.chosen, cause=cause)
+    return Finding(choice.role, Level.CHOSEN, said, remedy)
 
 
 def can_enforce(found: list[Finding]) -> bool:
     """Tell whether an agent could start and write on this host."""
-    return not any(one.level in (Level.IMPOSSIBLE, Level.OBSERVE) for one in found)
+    return not any(one.level in _STOPS for one in found)
 
 
 def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Finding]]:

@@ -57,10 +57,10 @@ def joined(errors: Sequence[HardwareError]) -> HardwareError:
     for error in errors:
         if error.remedy is not None and error.remedy not in remedies:
             remedies.append(error.remedy)
-    return HardwareError(
-        message("several", causes=tuple(error.state for error in errors)),
-        message("several", causes=tuple(remedies)) if remedies else None,
-    )
+    state = message("several", causes=tuple(error.state for error in errors))
+    if len(remedies) < 2:
+        return HardwareError(state, *remedies)
+    return HardwareError(state, message("several", causes=tuple(remedies)))
 
 
 def unusable(path: Path, error: OSError | ValueError) -> Message:

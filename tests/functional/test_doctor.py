@@ -41,7 +41,21 @@ class Causes(DoctorCase):
             self.assertEqual(subjects, list(verdict["values"]["subjects"]))
             for row in bad:
                 self.assertNotIn(row["state"], verdict["state"], "the verdict repeats the cause")
+        self.check_once(rows)
         return bad
+
+    def check_once(self, rows):
+        """Check that a cause and a remedy are shown once, and remedies before what is in order."""
+        remedies = [row["remedy"] for row in rows if row["remedy"]]
+        self.assertEqual(list(dict.fromkeys(remedies)), remedies)
+        for remedy in remedies:
+            self.assertFalse([row["state"] for row in rows if remedy in row["state"]])
+        told = [row for row in rows if row["level"] != "chosen"]
+        for row in told:
+            others = [one["subject"] for one in told if one["state"] in row["state"]]
+            self.assertEqual([row["subject"]], others)
+        wanting = [bool(row["remedy"]) for row in told]
+        self.assertEqual(sorted(wanting, reverse=True), wanting)
 
     def run_command(self, remedy, **environment):
         """Run a printed command as it stands, in a shell."""
@@ -297,10 +311,11 @@ class Lockdown(Causes):
             self.put(self.roots.lockdown, f"{setting}\n")
             self.assertEqual([], self.causes())
             _, rows = self.rows()
+            self.assertEqual("lockdown", [*rows][1], "after the finding on the rights")
             row, ddio = rows["lockdown"], rows["ddio"]
             self.assertEqual(("missing", "kernel-locked-down", "unlock-kernel"), tuple(
                 row[name] for name in ("level", "code", "remedy_code")))  # fmt: skip
-            self.assertIn(setting, row["state"])
+            self.assertIn(setting.partition("[")[2].partition("]")[0], row["state"])
             self.assertNotEqual("msr", ddio["values"]["chosen"])
             self.assertIn("the kernel is locked down", ddio["state"])
         self.put(self.roots.lockdown, "[none] integrity confidentiality\n")
@@ -318,7 +333,7 @@ class Lockdown(Causes):
         with mock.patch.object(backends, "load"):
             (row,) = self.causes()
             self.assertEqual(
-                ("kernel-in-lockdown", "unlock-kernel"), (row["code"], row["remedy_code"])
+                ("kernel-locked-down", "unlock-kernel"), (row["code"], row["remedy_code"])
             )
             self.put(self.roots.lockdown, "[none] integrity confidentiality\n")
             self.assertEqual([], self.causes())

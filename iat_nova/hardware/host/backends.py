@@ -214,7 +214,7 @@ def _cat(host: Host, wanted: str) -> ChosenInterface:
         if wanted != "auto" or kernel_has_it:
             raise
         load()
-        return ChosenInterface("cat", PQOS, message("pqos-instead", error=error.message))
+        return ChosenInterface("cat", PQOS, message("pqos-instead", error=error.state))
     return ChosenInterface("cat", "resctrl", message("resctrl-arbitrates"))
 
 

@@ -270,15 +270,8 @@ def _msr(host: Host) -> list[Finding]:
     else:
         remedy = message("load-module", module="msr")
         found = [Finding("msr driver", Level.MISSING, message("msr-not-loaded"), remedy)]
-    writes = host.roots.msr_parameters / "allow_writes"
-    if text_of(writes) == "off":
-        remedy = message("allow-msr-writes", path=str(writes))
-        found.append(Finding("msr writes", Level.MISSING, message("msr-writes-off"), remedy))
-    locked = text_of(host.roots.lockdown)
-    if locked and "[none]" not in locked:
-        state = message("kernel-locked-down", setting=locked)
-        found.append(Finding("lockdown", Level.MISSING, state, message("unlock-kernel")))
-    return found
+    subjects = ("msr writes", _writes_off(host)), ("lockdown", _locked_down(host))
+    return found + [refusal(subject, error) for subject, error in subjects if error is not None]
 
 
 def _ddio_register(host: Host) -> list[Finding]:
@@ -319,8 +312,8 @@ def _io_rdt(host: Host) -> list[Finding]:
 
 
 def _perf(host: Host) -> list[Finding]:
-    if host.model is None:
-        return [Finding("perf", Level.MISSING, message("no-event-table"))]
+    if host.model is None:  # as the finding on the CPU says
+        return []
     refused = perf_event.available(host.model.core.events, min(host.topology.online()))
     if refused is None:
         opens = message("perf-opens", events=host.model.core.name)
@@ -391,14 +384,26 @@ def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
 
 def writes_refused(host: Host) -> HardwareError | None:
     """Return which setting of the kernel forbids writes to registers, None if none does."""
+    return _writes_off(host) or _locked_down(host)
+
+
+def _writes_off(host: Host) -> HardwareError | None:
+    """Return that the msr driver refuses writes, or None."""
     parameter = host.roots.msr_parameters / "allow_writes"
-    if text_of(parameter) == "off":
-        remedy = message("allow-msr-writes", path=str(parameter))
-        return HardwareError(message("msr-writes-refused"), remedy)
+    if text_of(parameter) != "off":
+        return None
+    return HardwareError(
+        message("msr-writes-refused"), message("allow-msr-writes", path=str(parameter))
+    )
+
+
+def _locked_down(host: Host) -> HardwareError | None:
+    """Return that the kernel is locked down, or None."""
     locked = text_of(host.roots.lockdown)
-    if locked and "[none]" not in locked:
-        return HardwareError(message("kernel-in-lockdown"), message("unlock-kernel"))
-    return None
+    if not locked or "[none]" in locked:
+        return None
+    setting = locked.partition("[")[2].partition("]")[0]
+    return HardwareError(message("kernel-locked-down", setting=setting), message("unlock-kernel"))
 
 
 def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:

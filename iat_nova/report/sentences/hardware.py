@@ -109,7 +109,7 @@ _DDIO: Mapping[str, str] = {
     "ddio-not-by-io-alloc": "io_alloc: {reason:also}",
     "ddio-register-usable": "IIO_LLC_WAYS (0xc8b) can be read and written",
     "msr-writes-refused": "the msr driver refuses writes",
-    "kernel-in-lockdown": "the kernel is locked down",
+    "kernel-locked-down": "the kernel is locked down ({setting}): no register writes",
     "io-alloc-offered": "resctrl offers io_alloc ({state})",
     "io-alloc-not-offered": "this kernel or CPU has no io_alloc",
     "io-alloc-shut": "devices are kept out of cache domain {domains:list} (io_alloc_cbm)",
@@ -352,9 +352,9 @@ _REMEDIES: Mapping[str, str] = {
     "spare-or-free-class": "do not use the class, or free the class: pqos -R",
     "ask-doctor-and-pqos": "iat-nova doctor shows what is missing, pqos -v -s what libpqos says",
     # registers and root ports
-    "load-msr": "load the driver: modprobe msr",
-    "load-intel-uncore": "load the driver: modprobe intel_uncore",
-    "load-amd-uncore": "load the driver: modprobe amd_uncore",
+    "load-msr": "modprobe msr",
+    "load-intel-uncore": "modprobe intel_uncore",
+    "load-amd-uncore": "modprobe amd_uncore",
     "load-cpuid": "modprobe cpuid",
     "give-msr-right": "give the agent CAP_SYS_RAWIO and the right to the file (CAP_DAC_OVERRIDE), "
     "restart its unit if the msr driver was loaded after it started (systemd then ignored "
@@ -386,10 +386,10 @@ _REMEDIES: Mapping[str, str] = {
     # counters
     "give-perfmon": "give the agent CAP_PERFMON",
     "give-perfmon-as-unit": "give the agent CAP_PERFMON, as its unit does",
-    "lower-paranoid-give-perfmon": "sysctl kernel.perf_event_paranoid={paranoid}, and for good: "
+    "lower-paranoid-give-perfmon": "sysctl kernel.perf_event_paranoid={paranoid}   # for good: "
     "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf; give the agent CAP_PERFMON, as its unit "
     "does",
-    "lower-paranoid": "sysctl kernel.perf_event_paranoid={paranoid}, and for good: "
+    "lower-paranoid": "sysctl kernel.perf_event_paranoid={paranoid}   # for good: "
     "iat-nova.sysctl as /etc/sysctl.d/60-iat-nova.conf",
     "other-refuses-perf": "look for another cause of the refusal: SELinux, a kernel in lockdown "
     "(/sys/kernel/security/lockdown), or a seccomp filter of the unit or container",

@@ -45,8 +45,6 @@ _FINDINGS: Mapping[str, str] = {
     "registers-unknown": "the driver is not needed: no counter registers of this CPU are known",
     "msr-loaded": "loaded",
     "msr-not-loaded": "not loaded",
-    "msr-writes-off": "switched off",
-    "kernel-locked-down": "{setting}: no register writes",
     "ddio-register-unknown": "not known on this CPU",
     "ddio-masks": "{domains:list}",
     "no-cache-domain": "no cache domain",
@@ -62,7 +60,6 @@ _FINDINGS: Mapping[str, str] = {
     "ports-off": "DDIO off while the agent enforces: {ports:list}",
     "ports-switchable": "a strategy may switch DDIO off: {ports:list}",
     # counters
-    "no-event-table": "no event table for this CPU",
     "perf-opens": "{events} events open",
     "cha-events-unknown": "not counted: this CPU's events for DDIO's hits and misses are not known",
     "cha-absent": "not counted: DDIO's hits and misses cannot be counted through the kernel",
@@ -131,7 +128,7 @@ _REMEDIES: Mapping[str, str] = {
     "compare-cache-ids": "compare {path} with schemata",
     "remove-a-group": "ls -d {path}/*/   # then rmdir a group that no program needs",
     "remove-group": "rmdir {path}   # if no program needs the group",
-    "remove-cachetune": "virsh edit {guest}: remove <cachetune>; then virsh shutdown and start it",
+    "remove-cachetune": "virsh edit {guest}   # remove <cachetune>; then stop and start the guest",
     "load-module": "modprobe {module}",
     "allow-msr-writes": "echo on > {path}   # or boot with msr.allow_writes=on",
     "unlock-kernel": "boot without lockdown= (and without secure boot where it implies it)",
@@ -148,8 +145,8 @@ _REMEDIES: Mapping[str, str] = {
     "set-option": "set [iat] {option} = {value}",
     "see-option": "see [iat] {option}",
     "remove-option": "remove the option",
-    "measure-bandwidth": "set [iat] memory_bandwidth_gbps; iat-nova qualify --only bandwidth "
-    "measures the value",
+    "measure-bandwidth": "iat-nova qualify --only bandwidth   # measures the value of [iat] "
+    "memory_bandwidth_gbps",
     "check-policy": "iat-nova policy check {path}",
     "check-default-policy": "iat-nova policy check",
     "start-libvirt": "systemctl start {unit}   # or set [iat] libvirt_uri, where libvirt listens",
