@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import logging
+import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -51,6 +53,7 @@ LIBVIRT_UNITS = (
 
 QEMU_URI = "qemu:///system"
 """The address of the host's guests, as nova-compute uses it."""
+_GIVE_RIGHT = message("give-dac-override")
 _ANSWER_S = 30.0  # timeout of libvirt: many guests on a busy host take seconds
 
 
@@ -66,10 +69,17 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
     except rights.NotPossible as reason:
         state = message("rights-of-user", cause=reason.message, account=service.described())
         asked = Finding("rights", Level.NOTE, state, reason.remedy)
-        return [asked, *examine(settings, host)]
+        return [asked, *map(_without_right, examine(settings, host))]
     state = message("rights-of-service", account=who.described())
     found = records.structure(rows, list[Finding])
     return [Finding("rights", Level.OK, state), *found]
+
+
+def _without_right(finding: Finding) -> Finding:
+    """Return a finding without the advice to give the service a right: not its rights were used."""
+    if finding.remedy != _GIVE_RIGHT:
+        return finding
+    return dataclasses.replace(finding, remedy=None)
 
 
 def examine(settings: Settings, host: Host) -> list[Finding]:
@@ -336,16 +346,24 @@ def _source(warning: Message) -> str:
 def _remedy(warning: Message, settings: Settings) -> Message | None:
     """Return the remedy of a source's warning.
 
-    Where the source listens at its usual place, the option is wrong; else the source is started.
+    Where the source denies access, the service lacks its unit's right. Where the source listens at
+    its usual place, the option is wrong; else the source is started.
     """
-    source = _source(warning)
-    if source == _LIBVIRT:
-        if settings.libvirt_uri != QEMU_URI and any(map(Path.is_socket, LIBVIRT_SOCKETS)):
-            return message("set-option", option="libvirt_uri", value=QEMU_URI)
-        installed = (unit for unit, program in LIBVIRT_UNITS if program.exists())
-        return message("start-libvirt", unit=next(installed, LIBVIRT_UNITS[-1][0]))
-    if source != _SWITCH:
-        return None
+    if os.strerror(errno.EACCES) in str(records.unstructure(warning)):
+        return _GIVE_RIGHT
+    remedies = {_LIBVIRT: _remedy_of_libvirt, _SWITCH: _remedy_of_switch}
+    remedy = remedies.get(_source(warning))
+    return remedy(settings) if remedy is not None else None
+
+
+def _remedy_of_libvirt(settings: Settings) -> Message:
+    if settings.libvirt_uri != QEMU_URI and any(map(Path.is_socket, LIBVIRT_SOCKETS)):
+        return message("set-option", option="libvirt_uri", value=QEMU_URI)
+    installed = (unit for unit, program in LIBVIRT_UNITS if program.exists())
+    return message("start-libvirt", unit=next(installed, LIBVIRT_UNITS[-1][0]))
+
+
+def _remedy_of_switch(settings: Settings) -> Message:
     address = f"unix:{OVSDB_SOCKET}"
     if not str(settings.ovsdb_connection).startswith(("unix:", "tcp:")):
         return message("set-option", option="ovsdb_connection", value=address)

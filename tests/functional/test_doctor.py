@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """doctor names the cause first and once, and its command mends it: against real daemons."""
 
+import codecs
 import contextlib
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -146,9 +148,9 @@ class OpenVSwitch(Causes):
         """The default address is refused; the printed ovs-vsctl opens it."""
         self.ovs.start_ovsdb("db:Open_vSwitch,Open_vSwitch,manager_options")
         self.ovs.vsctl("--no-wait", "init")
-        socket = pathlib.Path(self.ovs.folder) / "db.sock"
+        path = pathlib.Path(self.ovs.folder) / "db.sock"
         self.configure(ovsdb_connection="tcp:127.0.0.1:6640")
-        with mock.patch.object(doctor, "OVSDB_SOCKET", socket):
+        with mock.patch.object(doctor, "OVSDB_SOCKET", path):
             (row,) = self.causes()
         self.assertEqual(("Open vSwitch", "use-ovsdb-socket"), (row["subject"], row["remedy_code"]))
         self.run_command(row["remedy"], OVS_RUNDIR=str(self.ovs.folder))
@@ -187,13 +189,13 @@ class Libvirt(Causes):
     def test_wrong_uri(self):
         """The daemon listens, and the URI is another: the option is named, with its value."""
         self.daemon.start()
-        socket = pathlib.Path(self.daemon.uri.partition("socket=")[2])
-        self.assertTrue(socket.is_socket())
-        wrong = self.daemon.uri.replace(str(socket), f"{socket}-none")
+        path = pathlib.Path(self.daemon.uri.partition("socket=")[2])
+        self.assertTrue(path.is_socket())
+        wrong = self.daemon.uri.replace(str(path), f"{path}-none")
         for uri in (wrong, "qeum:///system", "not a uri"):
             self.configure(libvirt_uri=uri)
             with (
-                mock.patch.object(doctor, "LIBVIRT_SOCKETS", (socket,)),
+                mock.patch.object(doctor, "LIBVIRT_SOCKETS", (path,)),
                 mock.patch.object(doctor, "QEMU_URI", self.daemon.uri),
             ):
                 (row,) = self.causes()
@@ -229,6 +231,10 @@ class Registers(Causes):
 @unittest.skipUnless(os.geteuid() == 0, "needs root, to become another user")
 class Rights(Causes):
     """A user without rights."""
+
+    def setUp(self):
+        super().setUp()
+        codecs.lookup("ascii")  # nobody may be unable to enter the folder of root's own Python
 
     def as_nobody(self):
         """Return the findings of doctor in a process of nobody."""
@@ -274,6 +280,25 @@ class Rights(Causes):
         self.assertEqual(("Open vSwitch", "observe"), (first["subject"], first["level"]))
         self.assertIn("Permission denied", first["state"])
         self.assertNotIn("Permission denied", " ".join(row["state"] for row in others))
+        self.assertIsNone(first["remedy"], "that of the rights, before, is the remedy")
+
+    def test_a_service_without_its_right(self):
+        """A unit without CAP_DAC_OVERRIDE: the right is named, not a daemon that runs."""
+        folder = self.enterContext(short_folder())
+        folder.chmod(0o755)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(folder / "db.sock"))
+            (folder / "db.sock").chmod(0o600)
+            listener.listen()
+            self.configure(ovsdb_connection=f"unix:{folder}/db.sock")
+            self.config.chmod(0o644)
+            self.folder.chmod(0o755)
+            bare = rights.Service("nobody", frozenset())
+            rights.run_as.side_effect = RUN_AS
+            with mock.patch.object(rights, "service", return_value=bare):
+                _, rows = self.everything()
+        row = next(row for row in rows if row["subject"] == "Open vSwitch")
+        self.assertEqual("give-dac-override", row["remedy_code"], row)
 
 
 class Libpqos(Causes):

@@ -130,6 +130,8 @@ _REMEDIES: Mapping[str, str] = {
     "remove-group": "rmdir {path}   # if no program needs the group",
     "remove-cachetune": "virsh edit {guest}   # remove <cachetune>; then stop and start the guest",
     "load-module": "modprobe {module}",
+    "give-dac-override": "systemctl edit iat-nova-agent   # AmbientCapabilities=CAP_DAC_OVERRIDE, "
+    "as its unit has",
     "allow-msr-writes": "echo on > {path}   # or boot with msr.allow_writes=on",
     "unlock-kernel": "boot without lockdown= (and without secure boot where it implies it)",
     "end-process": "ps -p {pid}; kill {pid}",
