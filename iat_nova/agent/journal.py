@@ -185,7 +185,7 @@ class Journal:
         if iteration.eventful:
             told.clear()
             return True
-        codes = tuple(why.code for why in iteration.decision.why)
+        codes = tuple(one.code for one in iteration.decision.reasons)
         new = bool(codes) and codes not in told
         told.add(codes)
         return new

@@ -146,8 +146,9 @@ def _has(said: Message, part: Message) -> bool:
 def _chosen(choice: ChosenInterface) -> Finding:
     """Return the finding on a chosen interface; the remedy of a refused interface is its own."""
     cause, remedy = choice.why, None
-    if cause.code == "with-remedy":
-        cause, remedy = as_message(cause.values["state"]), as_message(cause.values["remedy"])
+    state, advice = (cause.values.get(name) for name in ("state", "remedy"))
+    if isinstance(state, Message) and isinstance(advice, Message):
+        cause, remedy = state, advice
     said = message("interface-chosen", chosen=choice.chosen, cause=cause)
     return Finding(choice.role, Level.CHOSEN, said, remedy)
 

@@ -24,9 +24,9 @@ from iat_nova.cmd.when import is_time, moment
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, decision_page, moments, port_account, times
+from iat_nova.report import account, decision_page, escape, moments, port_account, times
 from iat_nova.report.account import Account
-from iat_nova.report.moments import Moment
+from iat_nova.report.moments import Loop, Moment
 from iat_nova.report.port_account import PortAccount
 from iat_nova.report.view import LEGEND
 from iat_nova.store.heartbeat import look
@@ -99,9 +99,14 @@ examples:
         """Return the explanation as text."""
         width = min(shutil.get_terminal_size().columns, 120) if self.colour else 80
         if (told := self._account(parsed_args)) is not None:
-            if isinstance(told, PortAccount):
-                return port_account.page(told, width=width, colour=self.colour)
-            return account.page(told, time.time(), width=width, colour=self.colour)
+            if isinstance(told.account, PortAccount):
+                text = port_account.page(told.account, width=width, colour=self.colour)
+            else:
+                text = account.page(told.account, time.time(), width=width, colour=self.colour)
+            if told.ended is not None:
+                before = f"{told.ended}; below is its last state"
+                text = "\n".join((*escape.hanging(before, width, 4, f"{'Now':<11}"), "", text))
+            return text
         found = self._find(parsed_args)
         text = decision_page.explain(
             found.iteration,
@@ -110,6 +115,7 @@ examples:
             width=width,
             colour=self.colour,
             thresholds=self.app.options.verbose_level > 0,
+            search=found.search,
         )
         if found.moment is not None:
             text = "\n".join((*moments.lines(found.moment, width=width), "", text))
@@ -123,9 +129,11 @@ examples:
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the explanation as data."""
         if (told := self._account(parsed_args)) is not None:
-            if isinstance(told, PortAccount):
-                return port_account.record(told)
-            return account.record(told)
+            if isinstance(told.account, PortAccount):
+                data = port_account.record(told.account)
+            else:
+                data = account.record(told.account)
+            return {**data, "ended": told.ended}
         found = self._find(parsed_args)
         data = decision_page.as_data(found.iteration, found.inventory, found.settings)
         data["thinned"] = found.thinned
@@ -134,7 +142,7 @@ examples:
             data["verified"] = found.difference is None
         return data
 
-    def _account(self, parsed_args: argparse.Namespace) -> Account | PortAccount | None:
+    def _account(self, parsed_args: argparse.Namespace) -> _Told | None:
         """Return the explanation of a guest or a port, if one is named."""
         what = parsed_args.time
         if what is None or _NUMBER.fullmatch(what) or is_time(what):
@@ -147,9 +155,11 @@ examples:
         with self.history(parsed_args) as reader:
             if _PCI_ADDRESS.fullmatch(what):
                 found, seen_s = guests.port(reader, what)
-                return port_account.give(reader, seen, found, seen_s)
+                port = port_account.give(reader, seen, found, seen_s)
+                return _Told(port, moments.ended(reader, seen.agent))
             subject, picture = guests.anywhere(reader, what)
-            return account.give(reader, seen, subject, picture)
+            guest = account.give(reader, seen, subject, picture)
+            return _Told(guest, moments.ended(reader, seen.agent))
 
     def _find(self, parsed_args: argparse.Namespace) -> _Found:
         """Return the requested iteration, with its tenants and settings."""
@@ -169,7 +179,9 @@ examples:
                     reader, moment_s, domain, agent, exact=parsed_args.exact, seen_s=seen_s
                 )
                 recorded = then.decision if then is not None else None
-            if then is not None and not then.loop.ran:
+            if then is not None and then.loop is Loop.STARTING:
+                self._status = EXIT_STARTING
+            elif then is not None and not then.loop.ran:
                 self._status = EXIT_NOT_RUNNING
             if recorded is None:
                 status = EXIT_FAILURE
@@ -188,7 +200,8 @@ examples:
             difference = self._verify(reader, recorded) if parsed_args.verify else None
             settings = reader.settings(recorded)
             inventory_then = inventory.domains[iteration.domain]
-            return _Found(iteration, inventory_then, settings, then, thinned, difference)
+            search = moments.since_search(moments.searched(reader, recorded), inventory_then)
+            return _Found(iteration, inventory_then, settings, then, thinned, difference, search)
 
     def _verify(self, reader: HistoryReader, recorded: Recorded) -> str | None:
         """Replay the decision; return the differences, or None."""
@@ -211,10 +224,19 @@ examples:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class _Told:
+    """The explanation of a guest or a port; `ended`: how the last agent ended, None if it runs."""
+
+    account: Account | PortAccount
+    ended: str | None
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Found:
     """The requested iteration, with notes on thinned-out iterations and on the replay.
 
-    `moment`: the requested moment; None for an iteration named by its number.
+    `moment`: the requested moment; None for an iteration named by its number. `search`: why the
+    last search for moves ended, if the iteration did nothing since.
     """
 
     iteration: Iteration
@@ -223,6 +245,7 @@ class _Found:
     moment: Moment | None
     thinned: str | None
     difference: str | None
+    search: str
 
 
 def _asked(text: str) -> float:

@@ -337,3 +337,8 @@ class Decision:
     moved: tuple[str, ...]
     why: tuple[Message, ...] = ()
     since_s: float | None = None
+
+    @property
+    def reasons(self) -> tuple[Message, ...]:
+        """The reasons against an action: `why`, and those of the steps that do not act."""
+        return (*self.why, *(step.reason for step in self.steps if not step.action.acts))

@@ -107,14 +107,23 @@ def give(reader: HistoryReader, seen: HostView, subject: Subject, picture: Inven
 def _turns(
     reader: HistoryReader, turns: Turns, subject: Subject, domain: int
 ) -> Iterator[tuple[Turn, tuple[Turn, ...]]]:
-    """Yield the guest's newest decisions, each with other way changes of the same decision."""
+    """Yield the guest's newest decisions, each with other way changes of the same decision.
+
+    A kept trial is among them if it had moved the guest's ways.
+    """
     count = 0
+    kept: list[Turn] = []  # of the trial that the next older decision with a trial began
     for recorded in reader.decisions(SCANNED, domain):
         done = [one for one in turns.of(recorded) if one.acts]
         its = [one for one in done if concerns(subject, one)]
         others = tuple(one for one in done if one not in its and _changed(one))
-        for turn in its:
-            yield turn, others
+        found = [(one, others) for one in its]
+        if any(one.kind == Action.TRY for one in done):
+            found = [*((one, ()) for one in kept), *found] if its else found
+            kept = []
+        kept += [one for one in done if one.kind == Action.KEEP and one not in its]
+        for pair in found:
+            yield pair
             count += 1
             if count == SHOWN:
                 return
@@ -145,8 +154,9 @@ def _quiet(reader: HistoryReader, domain: DomainView) -> Iterator[Recorded]:
     decided = next(iter(reader.decisions(1, domain.inventory.domain.id)), None)
     if decided is None or decided.row != domain.latest.row:
         yield domain.latest
-    if decided is not None and decided.iteration.decision.why:
-        yield decided
+    search = moments.searched(reader, domain.latest) or decided
+    if search is not None and search.iteration.decision.why:
+        yield search
 
 
 # ------------------------------------------------------------------- why not more
@@ -374,8 +384,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
                 yield from (f"           {line}" for line in escape.wrap(told, width - 11, 2))
         drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
         yield f"           {drawn}"
-        for told in waymap.legend(layout, part.seen.inventory):
-            yield from (f"           {line}" for line in escape.wrap(told, width - 11, 2))
+        for line in waymap.sets(layout, part.seen.inventory, width - 11):
+            yield f"           {line}"
     if not part.turns:
         yield "Changes of its ways: none recorded"
         return

@@ -52,8 +52,12 @@ def explain(
     width: int = 80,
     colour: bool = False,
     thresholds: bool = True,
+    search: str = "",
 ) -> str:
-    """Return the page of reasons: transition, steps, way maps, inputs and, if asked, thresholds."""
+    """Return the page of reasons: transition, steps, way maps, inputs and, if asked, thresholds.
+
+    `search`: why the last search for moves ended, for an iteration that did nothing since.
+    """
     decision = iteration.decision
     names = Names(inventory, iteration.former)
     written = "written" if iteration.effective is not None else "only observed, nothing written"
@@ -63,7 +67,7 @@ def explain(
             f"Iteration #{decision.iteration} of cache domain {decision.domain}, "
             f"{times.moment(iteration.wall_s)}, {written}"
         ],
-        _state_block(decision, names, width),
+        _state_block(decision, names, search, width),
         _changes_block(decision, iteration, names, parameters),
         _steps_block(decision, names, width),
         _map_block(iteration, inventory, width, colour),
@@ -74,7 +78,7 @@ def explain(
     return "\n\n".join("\n".join(block) for block in blocks if block)
 
 
-def _state_block(decision: Decision, names: Names, width: int) -> list[str]:
+def _state_block(decision: Decision, names: Names, search: str, width: int) -> list[str]:
     before, after = phase(decision.phase_before), phase(decision.phase)
     why = [names.within(one) for one in decision.why]
     if decision.rule is not None:
@@ -87,6 +91,7 @@ def _state_block(decision: Decision, names: Names, width: int) -> list[str]:
     if decision.stable:
         texts.append("nothing was done in this iteration")
         why = why or ["the strategy gave no reason"]
+        why += [search] if search else []
     wrapped = [line for text in (*texts, *why) for line in escape.wrap(text, width - 11, 12)]
     return [f"{'' if number else 'State':<11}{line}" for number, line in enumerate(wrapped)]
 
@@ -100,25 +105,24 @@ def _changes_block(
     if decision.since_s is not None:
         since = f" since {times.moment(iteration.wall_s - (iteration.at_s - decision.since_s))}"
     lines = [f"Changes{since}"]
-    rows = [_change_row(change, names, parameters) for change in decision.changes]
-    return lines + columns(rows, "lrrrl")
+    lines += columns([_change_row(change, names) for change in decision.changes], "lrrr")
+    for change in decision.changes:
+        if parameters is not None and change.quantity is Quantity.DDIO_MISSES:
+            low = parameters.threshold_miss_low_per_s
+            side = "above" if change.after > low else "not above"
+            lines.append(f"  DDIO misses are {side} THRESHOLD_MISS_LOW {figures.rate(low)}")
+    return lines
 
 
-def _change_row(change: Change, names: Names, parameters: Parameters | None) -> tuple[str, ...]:
+def _change_row(change: Change, names: Names) -> tuple[str, ...]:
     what = QUANTITY_NAMES[change.quantity]
     if change.subject != DDIO:
-        what = f"{names(change.subject)}: {what}"
-    note = ""
-    if parameters is not None and change.quantity is Quantity.DDIO_MISSES:
-        low = parameters.threshold_miss_low_per_s
-        side = "above" if change.after > low else "not above"
-        note = f"{side} THRESHOLD_MISS_LOW {figures.rate(low)}"
+        what = f"{names.cut(change.subject, 24)}: {what}"
     return (
         what,
         quantity(change.quantity, change.before),
         "-> " + quantity(change.quantity, change.after),
         figures.percent(change.fraction),
-        note,
     )
 
 

@@ -18,6 +18,7 @@ from iat_nova.store.records import Event
 EVENTS = 1000  # after an iteration, that are searched for the agent's end
 LATEST = 50  # decisions that are searched for the last change of ways
 UNWRITTEN_S = 10.0  # iterations of so long a time may be missing after a kill (see `store.writer`)
+SEARCHED_S = 60.0  # after a decision, in which the end of the search is looked for
 THINNED_S = 60.0  # and of so long a time before the next kept one, where they are thinned out
 
 
@@ -60,7 +61,7 @@ class Moment:
     else the last with an effect, else `last`. `since`: the event that began the state of the loop,
     or None. `restored`: the original settings were restored after `last`. `inventory`: the tenants
     of `last`. `unclean_by_s`: the agent ended after `last` and before this time without a record of
-    its end; None if it did not.
+    its end; None if it did not. `searched`: the iteration that ended the last search (`searched`).
     """
 
     wall_s: float
@@ -71,6 +72,7 @@ class Moment:
     restored: bool
     inventory: DomainInventory | None
     unclean_by_s: float | None = None
+    searched: Recorded | None = None
 
 
 def at(
@@ -108,7 +110,41 @@ def at(
         any(event.message.code == "restored" for event in events),
         picture.domains.get(last.iteration.domain) if picture else None,
         unclean_by_s,
+        searched(reader, last),
     )
+
+
+def searched(reader: HistoryReader, recorded: Recorded) -> Recorded | None:
+    """Return the earlier iteration whose search for moves found none, as holds for an iteration.
+
+    The strategy names the moves and what is against them once, when its search ends. None for an
+    iteration that acts or names them itself, and where the strategy does not search.
+    """
+    iteration = recorded.iteration
+    if iteration.eventful or _ends_search(recorded):
+        return None
+    domain = iteration.domain
+    decided = next(iter(reader.decisions(1, domain, end_s=iteration.wall_s)), None)
+    if decided is None:
+        return None
+    begin_s = decided.iteration.wall_s
+    end_s = min(iteration.wall_s, begin_s + SEARCHED_S)
+    rows = (one for one in reader.between(begin_s, end_s, domain) if one.row <= recorded.row)
+    return max(filter(_ends_search, rows), key=lambda one: one.row, default=None)
+
+
+def _ends_search(recorded: Recorded) -> bool:
+    return any(one.code == "nothing-to-try" for one in recorded.iteration.decision.why)
+
+
+def ended(reader: HistoryReader, agent: AgentNow) -> str | None:
+    """Return how the last agent ended, and what became of the masks; None if an agent is alive."""
+    if agent.alive:
+        return None
+    moment = at(reader, math.inf, None, agent, exact=True)
+    if moment is None or moment.loop.ran:
+        return "no agent runs"
+    return escape.plain(f"no agent runs: {_end(moment)}")
 
 
 def in_force(reader: HistoryReader, wall_s: float, domain: int | None) -> Recorded | None:
@@ -197,12 +233,31 @@ def cause(moment: Moment) -> str | None:
 
 def why(moment: Moment) -> str:
     """Return why the last iteration did nothing, in sentences."""
-    return reasons(moment.last, moment.inventory) or "its strategy gave no reason"
+    return _why(moment) or "its strategy gave no reason"
+
+
+def _why(moment: Moment) -> str:
+    found = reasons(moment.last, moment.inventory), since_search(moment.searched, moment.inventory)
+    return "; ".join(filter(None, found))
+
+
+def since_search(found: Recorded | None, inventory: DomainInventory | None) -> str:
+    """Return why the last search ended, ``at #57: nothing more to try: ...``, or nothing."""
+    if found is None:
+        return ""
+    decision = found.iteration.decision
+    said = tuple(one for one in decision.why if one.code == "nothing-to-try")
+    return f"at #{decision.iteration}: {_sentences(said, found, inventory)}"
 
 
 def reasons(recorded: Recorded, inventory: DomainInventory | None) -> str:
-    """Return the reasons of an iteration's decision, in sentences."""
-    said: tuple[Message, ...] = recorded.iteration.decision.why
+    """Return the reasons of an iteration's decision, in sentences: with those of its steps."""
+    return _sentences(recorded.iteration.decision.reasons, recorded, inventory)
+
+
+def _sentences(
+    said: tuple[Message, ...], recorded: Recorded, inventory: DomainInventory | None
+) -> str:
     if inventory is None:
         return "; ".join(escape.plain(sentences.text(one)) for one in said)
     names = words.Names(inventory, recorded.iteration.former)
@@ -249,5 +304,5 @@ def record(moment: Moment) -> dict[str, Any]:
         "decided_s_ago": max(0.0, moment.wall_s - moment.decision.iteration.wall_s),
         "last_iteration": last.decision.iteration,
         "last_wall_s": last.wall_s,
-        "why": reasons(moment.last, moment.inventory),
+        "why": _why(moment),
     }

@@ -243,8 +243,7 @@ def page(one: PortAccount, *, width: int = 80, colour: bool = False) -> str:
         inventory = one.seen.inventory
         drawn = waymap.text(one.seen.layout, inventory, width=room, colour=colour)
         lines.append(f"{'':{_INDENT}}{drawn}")
-        for text in waymap.legend(one.seen.layout, inventory):
-            lines += _field("", text, width)
+        lines += [f"{'':{_INDENT}}{text}" for text in waymap.sets(one.seen.layout, inventory, room)]
     lines += ["", "Why"]
     for text in why(one):
         lines += escape.hanging(escape.plain(text), width, 8, "  - ")

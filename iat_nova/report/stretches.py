@@ -77,8 +77,8 @@ def _quiet(
     latest: dict[tuple[str, ...], Recorded] = {}
     for recorded in reader.between(begin_s, end_s, domain, at_most=SAMPLES):
         decision = recorded.iteration.decision
-        if decision.why and not recorded.iteration.eventful:
-            codes = tuple(why.code for why in decision.why)
+        codes = tuple(one.code for one in decision.reasons)
+        if codes and not recorded.iteration.eventful:
             counts[codes] += 1
             latest[codes] = recorded
     if not counts:

@@ -16,6 +16,8 @@ PHASE, MOVE = "phase", "move"
 KINDS = (*(action.value for action in Action), PHASE, MOVE)
 """The kinds of rows: a strategy's action, a change of its phase, or ways that moved."""
 
+CAUSES = 3  # steps that the reason of a moved mask names
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Turn:
@@ -113,6 +115,7 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
         made = turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
         yield dataclasses.replace(made, ports=tuple(_ports(step.reason)))
     done = [step for step in decision.steps if step.action.acts]
+    movers = [step for step in done if step.action is not Action.KEEP] or done
     told = {step.subject for step in done}
     ports = {one.id for one in inventory.domain.device_ports}
     for subject in decision.moved:
@@ -125,11 +128,10 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
             if subject in ports:  # without ways of its own it has those of DDIO
                 why = f"from {was or 'those of DDIO'} to {now or 'those of DDIO'}"
                 whole = ("layout", DDIO)
-            reasons = "; ".join(
-                f"{step.action}: {names.sentence(step.reason)}"
-                for step in done
-                if step.subject in whole
-            )
+            causes = [step for step in movers if step.subject in whole] or movers
+            reasons = "; ".join(map(names.step, causes[:CAUSES]))
+            if len(causes) > CAUSES:
+                reasons += f"; {len(causes) - CAUSES} more steps"
             yield turn(MOVE, subject, *counts, f"{why}: {reasons}" if reasons else why)
 
 

@@ -6,7 +6,7 @@
 Way 0 is on the left. Each box is one set of tenants: all of them may fill its ways. ``.`` is an
 idle way, ``x`` a reserved way. ``~`` is a way into which DDIO writes (beside a name: shared with
 DDIO). ``1`` is a way into which the first set of ports with a class of its own writes, ``2`` of the
-second (I/O RDT): `sets` and `legend` name the ports. Ways guaranteed to no tenant and lent to the
+second (I/O RDT): `sets` names the ports. Ways guaranteed to no tenant and lent to the
 host's class are a separate box: ``host lent``.
 """
 
@@ -132,13 +132,6 @@ def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
 def port_sign(number: int) -> str:
     """Return the sign of the ways of a set of ports, by its place in the layout: ``1``, ``2``."""
     return _PORT_SIGNS[number] if number < len(_PORT_SIGNS) else "+"
-
-
-def legend(layout: Layout, inventory: DomainInventory) -> list[str]:
-    """Return the meaning of each sign of ports: ``1: port 0000:3b:00.0 (fw1)``."""
-    return [
-        f"{port_sign(number)}: {ports(one, inventory)}" for number, one in enumerate(layout.ports)
-    ]
 
 
 def overlap(layout: Layout) -> bool:

@@ -77,14 +77,8 @@ def state_change(decision: Decision, arrow: str = "->") -> str:
 
 
 def step_words(step: Step, names: Names) -> str:
-    """Return ``grow ddio 2 -> 3 ways: reason``; without a tenant ``keep: reason``."""
-    ways = ""
-    if step.ways_before is not None and step.ways_after is not None:
-        ways = f" {step.ways_before} -> {step.ways_after} ways"
-    elif step.ways_after is not None:
-        ways = f" {figures.ways(step.ways_after)}"
-    whom = "" if step.subject == "layout" else f" {names(step.subject)}"
-    return f"{step.action}{whom}{ways}: {names.within(step.reason)}"
+    """Return a step as `Names.step` does, harmless for a terminal."""
+    return escape.plain(names.step(step))
 
 
 class Names:
@@ -109,6 +103,16 @@ class Names:
     def sentence(self, message: Message) -> str:
         """Return the sentence of a message with unescaped names, for programs."""
         return sentences.text(message, self.of)
+
+    def step(self, step: Step) -> str:
+        """Return ``grow ddio 2 -> 3 ways: reason``; without a tenant ``keep: reason``."""
+        ways = ""
+        if step.ways_before is not None and step.ways_after is not None:
+            ways = f" {step.ways_before} -> {step.ways_after} ways"
+        elif step.ways_after is not None:
+            ways = f" {figures.ways(step.ways_after)}"
+        whom = "" if step.subject == "layout" else f" {self.of(step.subject)}"
+        return f"{step.action}{whom}{ways}: {self.sentence(step.reason)}"
 
     def cut(self, subject: str, columns: int) -> str:
         """Return the name in at most that many columns, with its distinguishing suffix."""

@@ -136,7 +136,7 @@ SENTENCES: Mapping[str, str] = {
     "exception-own-demand": "exception {number} of the paper: a tenant without I/O and outside "
     "DDIO's ways changed, DDIO did not change: the tenant's own demand",
     "exception-shuffle": "exception {number} of the paper: a tenant without I/O inside DDIO's "
-    "ways changed, and DDIO changed, too: first, the tenants inside DDIO's ways are chosen anew "
+    "ways changed, and DDIO changed, too: first, tenants are ranked anew for DDIO's ways "
     "(shuffle)",
     # grants of iat
     "at-maximum": "{cause:also}; but {ways:ways} is its maximum",

@@ -270,7 +270,7 @@ class TestTenants(CliCase):
         for text in (
             "Port 0000:3b:00.0 Behind it vswitch (stack: the virtual switch) be1 (BE: best effort)",
             "Class one of its own Domain 0 port 0000:3b:00.0 has 2 ways 0xc0, 3.0 MiB in the LLC",
-            "1: port 0000:3b:00.0 (vswitch, be1)",
+            "11... 2 0xc0 port 0000:3b:00.0 (vswitch, be1)",
         ):
             self.assertIn(text, told)
         data = json.loads(self.run_it("explain", "0000:3b:00.0", "-f", "json")[1])

@@ -19,6 +19,7 @@ from tests.unit.stories import NIGHT
 
 ALIVE, GONE = AgentNow(AgentState.RUNNING, 1), AgentNow(AgentState.UNCLEAN)
 QUIET = message("no-tenant-awake")
+NO_MOVE = message("nothing-to-try", causes=(message("no-move"),))
 
 
 class MomentCase(unittest.TestCase):
@@ -38,15 +39,19 @@ class MomentCase(unittest.TestCase):
         """Record an event now."""
         self.history.event(self.clock.wall_s, "info", message(code, **values))
 
-    def iterate(self, first: int, last: int) -> None:
-        """Record an iteration a second; each run's second iteration moves DDIO."""
+    def iterate(self, first: int, last: int, searched: int = 0) -> None:
+        """Record an iteration a second; each run's second iteration moves DDIO.
+
+        `searched`: the iteration that ends a search for moves.
+        """
         for number in range(first, last + 1):
             self.clock.wall_s += 1
             made = stories.quiet(number, self.clock.wall_s, inventory_id=self.row)
             if number == 2:
                 made = stories.burst(number, self.clock.wall_s, inventory_id=self.row)
             else:
-                decision = dataclasses.replace(made.decision, why=(QUIET,))
+                why = (NO_MOVE,) if number == searched else (QUIET,)
+                decision = dataclasses.replace(made.decision, why=why)
                 made = dataclasses.replace(made, decision=decision)
             self.history.record(made)
 
@@ -77,6 +82,27 @@ class MomentTest(MomentCase):
         self.assertEqual(20, self.at(20.5, exact=True).decision.iteration.decision.iteration)
         self.assertEqual("no tenant is awake", moments.record(found)["why"])
 
+    def test_the_end_of_the_search(self) -> None:
+        """What was against each move was told once: it is told of all iterations since."""
+        self.iterate(1, 30, searched=4)
+        for second in (5, 29.5):
+            self.assertIn("awake; at #4: nothing more to try: no move is poss", self.said(second))
+        for second in (3.5, 4.5):
+            self.assertNotIn("at #4:", self.said(second))
+        self.assertIn("at #4:", str(moments.record(self.at(20))["why"]))
+        self.assertIn("at #4:", moments.why(self.at(20, exact=True)))
+
+    def test_now_without_an_agent(self) -> None:
+        """How the last agent ended and what became of the masks; nothing while an agent lives."""
+        self.iterate(1, 10)
+        self.event("restored", parts=("masks",))
+        self.event("agent-stopped")
+        self.assertTrue(self.history.flush(60.0), self.history.problem)
+        with HistoryReader(self.path) as reader:
+            ended = moments.ended(reader, AgentNow(AgentState.STOPPED))
+            self.assertIsNone(moments.ended(reader, ALIVE))
+        self.assertRegex(str(ended), "no agent runs: .* stopped at .*, original settings restored")
+
     def test_a_change_of_phase_after_the_decision(self) -> None:
         """It is told, instead of a reason for doing nothing."""
         self.iterate(1, 10)
@@ -91,6 +117,16 @@ class MomentTest(MomentCase):
         self.assertIn("decision #2, 10 s before, was in force", said)
         self.assertIn("#11 changed no ways: Rest -> Measure; watch: no tenant is awake", said)
         self.assertIn("decision #2, 0.5 s before, was in force", self.said(2.5))
+
+    def test_a_step_that_does_not_act(self) -> None:
+        """A load that changes while loads are measured: the reason is that of the step."""
+        self.iterate(1, 10)
+        self.clock.wall_s += 1
+        made = stories.quiet(11, self.clock.wall_s, inventory_id=self.row)
+        step = Step(Action.WATCH, "layout", message("measuring-anew", cause=QUIET))
+        decision = dataclasses.replace(made.decision, stable=False, steps=(step,))
+        self.history.record(dataclasses.replace(made, decision=decision))
+        self.assertIn("#11 did nothing: no tenant is awake: measuring anew", self.said(12))
 
     def test_after_an_orderly_end(self) -> None:
         """No agent ran; the settings were restored; the last decision is told as such."""

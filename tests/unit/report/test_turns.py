@@ -4,7 +4,7 @@
 import dataclasses
 
 from iat_nova.model import Action, DevicePort, PortGroup, Step, WayMask, message
-from iat_nova.report import port_account
+from iat_nova.report import account, port_account
 from iat_nova.report.subjects import find
 from iat_nova.report.turns import Turns, concerns
 from iat_nova.report.view import gather
@@ -74,7 +74,7 @@ class TurnsTest(MomentCase):
             ]
             nobody = find(reader.latest_inventory(), others[0].name)
             self.assertFalse(concerns(nobody, turns.of(reader.decisions(1)[0])[-1]))
-        reason = "try: one way of their own for ports 0000:5e:00.0"
+        reason = "try ddio: one way of their own for ports 0000:5e:00.0"
         self.assertEqual(
             [
                 ("port 0000:5e:00.0", "1", f"from those of DDIO to 0x100: {reason}"),
@@ -82,6 +82,35 @@ class TurnsTest(MomentCase):
             ],
             found,
         )
+
+    def test_a_mask_that_moves_with_others(self) -> None:
+        """Its reason is the step that moved it, whoever the step names, and not what was kept."""
+        ddio = message("ddio-ways", ways=4)
+        kept = message("kept", move=ddio, cause=message("speeds", gain=0.2))
+        larger = message("tried", move=message("ddio-ways", ways=6))
+        decisions: tuple[tuple[Step, ...], ...] = (
+            (Step(Action.TRY, "ddio", message("tried", move=ddio)),),
+            (Step(Action.KEEP, "ddio", kept), Step(Action.TRY, "ddio", larger)),
+            (Step(Action.KEEP, "ddio", dataclasses.replace(kept)),),
+        )
+        for number, steps in enumerate(decisions, 1):
+            made = stories.burst(number, self.clock.wall_s + number, inventory_id=self.row)
+            moved = ("ddio", stories.BE) if number < 3 else ()
+            decision = dataclasses.replace(made.decision, rule=None, steps=steps, moved=moved)
+            self.history.record(dataclasses.replace(made, decision=decision))
+        self.assertTrue(self.history.flush(60.0))
+        with HistoryReader(self.path) as reader:
+            picture = reader.latest_inventory()
+            assert picture is not None
+            subject = find(picture, "be1")
+            assert subject is not None
+            told = account.give(reader, gather(reader), subject, picture)
+        found = [(turn.iteration, turn.kind, turn.reason) for turn, _ in told.parts[0].turns]
+        self.assertEqual(
+            [(3, "keep"), (2, "move"), (2, "keep"), (1, "move")], [one[:2] for one in found]
+        )
+        self.assertTrue(found[1][2].endswith(": try ddio: 6 ways for DDIO"), found)
+        self.assertTrue(found[3][2].endswith(": try ddio: 4 ways for DDIO"), found)
 
     def test_since_when_a_port_has_its_ways(self) -> None:
         """The last decision that moved it; its decisions are listed without moves of others."""

@@ -134,17 +134,9 @@ class TestWayMap(unittest.TestCase):
         )
         drawn = waymap.text(layout, inventory, width=60)
         self.assertEqual("0 [vswitch1111111][..........][22][..][~~ddio] 10", drawn)
-        self.assertEqual(
-            [
-                f"1: port 0000:3b:00.0 ({first.name}, {second.name})",
-                "2: port 0000:3c:00.0 (no tenant)",
-            ],
-            waymap.legend(layout, inventory),
-        )
         many = tuple(PortGroup((str(number),), WayMask(1)) for number in range(12))
-        signs = [
-            one[0] for one in waymap.legend(dataclasses.replace(layout, ports=many), inventory)
-        ]
+        drawn = waymap.sets(dataclasses.replace(layout, ports=many), inventory, 80)[2:]
+        signs = [one[0] for one in drawn]
         self.assertEqual("123456789+++", "".join(signs))
 
     def test_no_name_hides_a_sign(self):

@@ -42,7 +42,7 @@ class TestWords(unittest.TestCase):
         for part in (
             "Iteration #4 of cache domain 0",
             "Low Keep -> I/O Demand, transition 1: misses high",
-            "+950 %  above THRESHOLD_MISS_LOW 1.0 M/s",
+            "+950 %\n  DDIO misses are above THRESHOLD_MISS_LOW 1.0 M/s",
             "refuse pc1: no idle way",
             "before 0 [",
             "after  0 [",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 
 SHOWN = 3  # columns of the table, which fits a terminal
+_MAP_WIDTH = 68  # of the way map behind its title
 
 
 class SimulateList(Lister):
@@ -177,7 +178,8 @@ def _page(result: Result) -> str:
         lines += ["", f"transitions: {steps}"]
     if result.last is not None and result.inventory is not None:
         lines += ["", f"at the end: {_way_map(result)}"]
-        lines += waymap.legend(result.last.layout, result.inventory)
+        sets = waymap.sets(result.last.layout, result.inventory, _MAP_WIDTH)
+        lines += [f"{'':12}{line}" for line in sets]
     return "\n".join(lines)
 
 
@@ -195,7 +197,7 @@ def _latency(latency_us: float | None) -> str:
 def _way_map(result: Result) -> str | None:
     if result.last is None or result.inventory is None:
         return None
-    return waymap.text(result.last.layout, result.inventory, width=72)
+    return waymap.text(result.last.layout, result.inventory, width=_MAP_WIDTH)
 
 
 def _positive(text: str) -> float:

@@ -31,9 +31,11 @@ class PageTest(unittest.TestCase):
         own = dataclasses.replace(last.layout, ports=(PortGroup((port.id,), WayMask(0x100)),))
         last = dataclasses.replace(last, layout=own)
         result = Result("s", "iat", 1, 1.0, 1.0, {}, (), (), (), (), (last,), last, inventory)
-        *_, drawn, legend = simulate._page(result).splitlines()
-        self.assertIn("][11111~~~~~~~ddio] 10", drawn)
-        self.assertEqual("1: port 0000:5e:00.0 (no tenant)", legend)
+        page = simulate._page(result).splitlines()
+        (drawn,) = (line for line in page if line.startswith("at the end: "))
+        self.assertIn("][1111~~~~~ddio] 10", drawn)
+        self.assertTrue(all(len(line) <= 80 for line in page), page)
+        self.assertEqual("........1..  1 0x100 port 0000:5e:00.0 (no tenant)", page[-1].strip())
 
 
 class FiguresTest(unittest.TestCase):
