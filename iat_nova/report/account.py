@@ -257,8 +257,11 @@ def _mates(part: Part) -> list[str]:
 
 
 def _overlap(part: Part) -> bool:
-    """Return whether classes of service share ways: then no tenant gives ways to another."""
-    return part.seen.layout is not None and waymap.overlap(part.seen.layout)
+    """Return whether tenants share ways: then no tenant gives ways to another."""
+    layout = part.seen.layout
+    if layout is None:
+        return False
+    return waymap.overlap(layout) or any(len(group.tenants) > 1 for group in layout.groups)
 
 
 # ---------------------------------------------------------------- what would help

@@ -115,7 +115,7 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
         made = turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
         yield dataclasses.replace(made, ports=tuple(_ports(step.reason)))
     done = [step for step in decision.steps if step.action.acts]
-    movers = [step for step in done if step.action is not Action.KEEP] or done
+    movers = [step for step in done if step.action is not Action.KEEP] or done or decision.steps
     told = {step.subject for step in done}
     ports = {one.id for one in inventory.domain.device_ports}
     for subject in decision.moved:

@@ -121,6 +121,8 @@ class TestAccount(unittest.TestCase):
                 if masks is not None:
                     tenants = ("stack", stories.PC, stories.BE)
                     groups = tuple(map(Group, zip(tenants, strict=True), map(WayMask, masks)))
+                    if len(set(masks)) == 1:  # one class of service
+                        groups = (Group(tenants, WayMask(masks[0])),)
                 layout = dataclasses.replace(layout, groups=groups)
                 decision = dataclasses.replace(iteration.decision, layout=layout)
                 iteration = dataclasses.replace(iteration, decision=decision)
@@ -202,6 +204,9 @@ class TestAccount(unittest.TestCase):
         self.assertIn("iat:llc_ways in flavor", " ".join(helps))
         self.assertNotIn("there are more than ways", " ".join(helps))
         self.assertNotIn("starts with", account.page(told, stories.NIGHT + 9))
+        all_ways = self.tell(masks=(0x7FF, 0x7FF, 0x7FF))
+        self.assertNotIn("starts with", account.page(all_ways, stories.NIGHT + 9))
+        self.assertNotIn("can give", " ".join(account.why_not_more(all_ways)))
         everything = self.tell(masks=(0x7FF, 0x7FF, 0x600))
         self.assertIn("it shares ways with vswitch, be1", account.why_not_more(everything))
         self.assertNotIn("--ways 12", " ".join(account.what_would_help(everything)))

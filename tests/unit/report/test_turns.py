@@ -92,10 +92,11 @@ class TurnsTest(MomentCase):
             (Step(Action.TRY, "ddio", message("tried", move=ddio)),),
             (Step(Action.KEEP, "ddio", kept), Step(Action.TRY, "ddio", larger)),
             (Step(Action.KEEP, "ddio", dataclasses.replace(kept)),),
+            (Step(Action.WATCH, "layout", message("no-tenant-awake")),),
         )
         for number, steps in enumerate(decisions, 1):
             made = stories.burst(number, self.clock.wall_s + number, inventory_id=self.row)
-            moved = ("ddio", stories.BE) if number < 3 else ()
+            moved = ("ddio", stories.BE) if number != 3 else ()
             decision = dataclasses.replace(made.decision, rule=None, steps=steps, moved=moved)
             self.history.record(dataclasses.replace(made, decision=decision))
         self.assertTrue(self.history.flush(60.0))
@@ -107,10 +108,12 @@ class TurnsTest(MomentCase):
             told = account.give(reader, gather(reader), subject, picture)
         found = [(turn.iteration, turn.kind, turn.reason) for turn, _ in told.parts[0].turns]
         self.assertEqual(
-            [(3, "keep"), (2, "move"), (2, "keep"), (1, "move")], [one[:2] for one in found]
+            [(4, "move"), (3, "keep"), (2, "move"), (2, "keep"), (1, "move")],
+            [one[:2] for one in found],
         )
-        self.assertTrue(found[1][2].endswith(": try ddio: 6 ways for DDIO"), found)
-        self.assertTrue(found[3][2].endswith(": try ddio: 4 ways for DDIO"), found)
+        self.assertTrue(found[0][2].endswith(": watch: no tenant is awake"), found)
+        self.assertTrue(found[2][2].endswith(": try ddio: 6 ways for DDIO"), found)
+        self.assertTrue(found[4][2].endswith(": try ddio: 4 ways for DDIO"), found)
 
     def test_since_when_a_port_has_its_ways(self) -> None:
         """The last decision that moved it; its decisions are listed without moves of others."""
