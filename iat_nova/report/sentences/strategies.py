@@ -77,7 +77,7 @@ SENTENCES: Mapping[str, str] = {
     "failed-before": "{move:also}: undone before ({cause:also}), not tried again for "
     "{wait_s:.0f} s",
     "failed-in-search": "{move:also}: undone under this load ({cause:also})",
-    "guarantees-in-the-way": "{move:also}: leaves too few guaranteed ways",
+    "guarantees-in-the-way": "{move:also}: guaranteed or held ways leave no room for it",
     "moved-often": "masks moved {times} times in the last minute: no trial from one below the "
     "limit of {most}",
     "no-gain": "no gain",

@@ -80,13 +80,17 @@ def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
     return own + ports <= inventory.domain.classes - 1
 
 
-def keeps_promises(inventory: DomainInventory, plan: Plan) -> bool:
+def keeps_promises(inventory: DomainInventory, plan: Plan, before: Plan) -> bool:
     """Return whether lenders may still fill as many ways as guaranteed, and holds are exact.
 
-    A held tenant lends no ways and has no others.
+    A held tenant lends no ways and has no others. A tenant whose held ways do not fit, because they
+    are not in the plan `before`, stays outside the buffer.
     """
     own = {one.tenant: one.ways for one in plan.own}
-    if any(own.get(t.id) != t.ways.min for t in inventory.tenants if t.ways.held):
+    held = {one.id: one.ways.min for one in inventory.tenants if one.ways.held}
+    if any(own.get(one) != ways for one, ways in held.items() if one in before.owners):
+        return False
+    if plan.confined & (held.keys() - before.owners):
         return False
     placed = layout(inventory, plan)
     return all((placed.mask_of(o.tenant) or WayMask(0)).count >= o.ways for o in plan.lent)

@@ -47,7 +47,7 @@ def next_move(
         against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
         if against is None and (bars := failed.get(move.plan.barred(state.plan))):
             against = _failed(bars, move.what, state, at_s)
-        against = against or _impossible(inventory, move.plan, move.what)
+        against = against or _impossible(inventory, move, state.plan)
         if against is not None:
             reasons.append(against)
         elif masks.layout(inventory, move.plan) != masks.layout(inventory, state.plan):
@@ -100,10 +100,10 @@ def _failed(failure: Failure, what: Message, state: State, at_s: float) -> Messa
     return message("failed-before", move=what, cause=cause, wait_s=wait_s)
 
 
-def _impossible(inventory: DomainInventory, plan: Plan, what: Message) -> Message | None:
-    """Return that the hardware or the guaranteed ways leave no room for a plan, or None."""
-    if not masks.has_classes(inventory, plan):
-        return message("classes-lacking", move=what, classes=inventory.domain.classes)
-    if not masks.keeps_promises(inventory, plan):
-        return message("guarantees-in-the-way", move=what)
+def _impossible(inventory: DomainInventory, move: Move, before: Plan) -> Message | None:
+    """Return that the hardware, or guaranteed or held ways, leave no room for a move, or None."""
+    if not masks.has_classes(inventory, move.plan):
+        return message("classes-lacking", move=move.what, classes=inventory.domain.classes)
+    if not masks.keeps_promises(inventory, move.plan, before):
+        return message("guarantees-in-the-way", move=move.what)
     return None

@@ -161,9 +161,10 @@ class PolluteBuffer:
 
     def _measure(self, state: State, now: Now) -> Outcome:
         """Measure speeds under the present plan, then begin a trial."""
-        other = judge.other_load(now.inventory.tenants, state.looks, now.looks)
-        if state.counted and other:
-            return self._another_load(state, now, message("another-load", tenant=other))
+        changed = tuple(judge.other_loads(now.inventory.tenants, state.looks, now.looks))
+        if state.counted and changed:
+            why = message("another-load", tenant=changed[0])
+            return self._another_load(state, now, why, frozenset(changed))
         seen = _looked(state, now)
         seen = floors.measured(seen, now.inventory.tenants)
         if now.at_s < seen.load_since_s + seen.calm_s:
@@ -175,15 +176,16 @@ class PolluteBuffer:
             return seen, (), (why,)
         return self._search(seen, now)
 
-    def _another_load(self, state: State, now: Now, why: Message) -> Outcome:
-        """Measure again after a change of load.
+    def _another_load(
+        self, state: State, now: Now, why: Message, changed: frozenset[str]
+    ) -> Outcome:
+        """Measure again after a change of load; `changed`: tenants with another load.
 
         If loads change too often for trials, the plan is that of a host without the agent, with
         guaranteed ways. A tenant with a new load leaves the buffer, because the former load was
         the reason for confinement. All lending ends if misses stall a lender.
         """
         inventory = now.inventory
-        changed = frozenset(judge.other_loads(inventory.tenants, state.looks, now.looks))
         lasted_s = now.at_s - state.load_since_s
         short_s = SHORT_S if changed else 0.0  # traffic alone may come in bursts
         often = lasted_s < max(short_s, 2 * state.calm_s)
@@ -214,7 +216,7 @@ class PolluteBuffer:
         assert move is not None
         if seen.other:
             why = message("undone-by-load", move=move.what, tenant=seen.other)
-            return self._another_load(state, now, why)
+            return self._another_load(state, now, why, seen.changed)
         if seen.keep is None:
             on = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=seen.counted)
             return on, (), (seen.why,)
@@ -260,8 +262,9 @@ class PolluteBuffer:
         """Watch the load; measure again after a change, else try the next move that may pay."""
         seen, cause, calm = watch.watch(state, now)
         both = now.inventory.tenants, state.looks, now.looks
-        if cause and (judge.other_load(*both) or judge.other_traffic(*both, state.deviation)):
-            return self._another_load(state, now, cause)
+        changed = frozenset(judge.other_loads(*both))
+        if cause and (changed or judge.other_traffic(*both, state.deviation)):
+            return self._another_load(state, now, cause, changed)
         if cause:
             lenders = state.plan.lenders
             woken = lenders & (now.looks.keys() - state.looks.keys())

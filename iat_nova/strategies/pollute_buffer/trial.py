@@ -29,13 +29,15 @@ class Shown:
     """What a trial has shown so far.
 
     `looks`, `counted`: mean of the trial's samples, and their number. `other`: a tenant, or `DDIO`,
-    with a changed load, so that nothing can be concluded. `keep`: whether to keep the move; None if
-    the samples do not decide yet. `why`: the reason.
+    with a changed load, so that nothing can be concluded. `changed`: all tenants with a changed
+    load. `keep`: whether to keep the move; None if the samples do not decide yet. `why`: the
+    reason.
     """
 
     looks: Looks
     counted: int
     other: str | None
+    changed: frozenset[str]
     keep: bool | None
     why: Message
 
@@ -47,7 +49,8 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
     ports = plan.dca_off != state.plan.dca_off  # whose writes bypass the LLC
-    other = judge.other_load(alike, state.looks, now.looks)
+    changed = tuple(judge.other_loads(alike, state.looks, now.looks))
+    other = changed[0] if changed else None
     counted = state.trial_counted + 1
     looks = readings.mean(state.trial_looks, now.looks, counted)
     protected = plan.lenders | (switched if ports else frozenset())
@@ -57,7 +60,7 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     may_rise = bool(switched) or _at_limit(tenants, state.looks)
     if not ports and other is None and _doubtful(state, now, numbers, keep, may_rise):
         other = DDIO
-    return Shown(looks, counted, other, keep, why)
+    return Shown(looks, counted, other, frozenset(changed), keep, why)
 
 
 def _at_limit(tenants: Iterable[Tenant], looks: Looks) -> bool:

@@ -1003,7 +1003,9 @@ class BandwidthTest(unittest.TestCase):
             )
             self.assertTrue(masks.has_classes(now.inventory, apart))
             state = dataclasses.replace(state, plan=apart, looks={**now.looks, "t1": other})
-            after, *_ = PolluteBuffer(Parameters())._another_load(state, now, "t1: another load")
+            after, *_ = PolluteBuffer(Parameters())._another_load(
+                state, now, "t1: another load", frozenset({"t1"})
+            )
             self.assertTrue(masks.has_classes(now.inventory, after.plan))
             self.assertEqual(confined, after.plan.confined)
 
@@ -1165,6 +1167,29 @@ class PortTest(unittest.TestCase):
         seen = dataclasses.replace(seen, trial=plan.Move("ddio", more, tried.what))
         shown = trial.shown(seen, judge.Now.seen(inventory, later), Parameters())
         self.assertEqual("t1", shown.other)
+
+    def test_another_load_frees_no_owner_of_a_device_whose_ways_the_trial_changed(self) -> None:
+        """Its references show nothing; the tenant whose load changed leaves the buffer."""
+        here, run = with_disk(), Run(0.0)
+        run.on(here, 2)
+        assert run.state is not None
+        sample = here.sample(run.state.layout, run.at_s + 1.0, random.Random(1), 0.0)
+        confined = dataclasses.replace(run.state.plan, confined=frozenset({"t1", "t2"}))
+        move = plan.Move(
+            "ddio", dataclasses.replace(confined, ddio=4), message("ddio-ways", ways=4)
+        )
+        looks = judge.Now.seen(here.inventory, sample).looks
+        state = dataclasses.replace(
+            run.state, phase=Phase.TRIAL, plan=confined, trial=move, looks=looks, load_since_s=-1e3
+        )
+        rates = {
+            one: dataclasses.replace(seen, references_per_s=2 * seen.references_per_s)
+            for one, seen in sample.tenants.items()
+            if one != "t0"
+        }
+        later = dataclasses.replace(sample, tenants={**sample.tenants, **rates})
+        after, _ = run.strategy.step(state, here.inventory, later)
+        self.assertEqual((Phase.MEASURE, {"t1"}), (after.phase, after.plan.confined))
 
     def test_on_again_where_its_owner_loses_much(self) -> None:
         """A twentieth of its speed, for any gain of the others."""
@@ -1431,6 +1456,21 @@ class PromiseTest(unittest.TestCase):
         self.assertEqual({"t0"}, run.state.plan.owners)
         shared = masks.shared(inventory.domain, run.state.plan)
         self.assertEqual(shared, run.decisions[-1].layout.mask_of("t3"))
+
+    def test_a_hold_that_does_not_fit_ends_no_search(self) -> None:
+        """Moves of other tenants are tried; its own tenant has all shared ways in each."""
+        free = host((PC, FITS), (PC, FITS), (BE, STREAM), (BE, STREAM))
+        held = {one: WayRequest(4, 4, 4, held=True) for one in ("t0", "t2")}
+        tenants = (dataclasses.replace(t, ways=held.get(t.id, t.ways)) for t in free.tenants)
+        inventory = DomainInventory(free.inventory.domain, tuple(tenants))
+        loads = {t.id: load for t, load in zip(free.tenants, free.loads, strict=True)}
+        run = Run()
+        run.on(FormulaHost(inventory, loads, free.inbound), 40)
+        assert run.state is not None
+        self.assertEqual({"t0"}, run.state.plan.owners)
+        self.assertTrue(run.tried())
+        ways = {decision.layout.mask_of("t2") for decision in run.decisions}
+        self.assertEqual({masks.shared(inventory.domain, run.state.plan)}, ways)
 
     def test_one_promise_takes_its_ways_and_shares_the_others(self) -> None:
         """Who was promised two may fill all, the others all but these."""
