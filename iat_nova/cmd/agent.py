@@ -65,7 +65,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         logs.setup(settings.read_files, settings.debug, _version())
         faulthandler.register(signal.SIGUSR1, file=2)  # also while Python cannot run
         observer = Observer()
-        with blocked(), only_agent(settings.lock_path, words=_words) as heartbeat:
+        with blocked(), only_agent(settings.lock_path, words=_line) as heartbeat:
             endings = Endings(lambda: _leave(heartbeat))
             watch(endings)
             _note_state_dir(settings)
@@ -82,17 +82,18 @@ def main(argv: Sequence[str] | None = None) -> int:
         ThreadDied,
         OSError,
     ) as error:
-        told = _words(error)
-        print(f"iat-nova-agent: {told}", file=sys.stderr)
+        print(f"iat-nova-agent: {sentences.text(as_message(error))}", file=sys.stderr)
         if not logs.on_stderr():
-            LOG.error("%s", told)
+            LOG.error("%s", _line(error))
         return _status(error)
     return EXIT_OK
 
 
-def _words(error: BaseException) -> str:
-    """Return the sentence of an error that ends the agent."""
-    return sentences.text(as_message(error)) if isinstance(error, Exception) else str(error)
+def _line(error: BaseException) -> str:
+    """Return the sentence of an error that ends the agent, in one line."""
+    if not isinstance(error, Exception):
+        return str(error)
+    return sentences.text(as_message(error), within=True)
 
 
 def _status(error: Exception) -> int:

@@ -16,7 +16,7 @@ class LogLanguage:
 
     def sentence(self, said: Message) -> str:
         """Return the sentence of a message."""
-        return escape.plain(sentences.text(said))
+        return escape.plain(sentences.text(said, within=True))
 
     def line(self, iteration: Iteration, inventory: DomainInventory) -> str:
         """Return an iteration in one line."""
@@ -42,5 +42,5 @@ def _shown(value: object) -> object:
     if isinstance(value, Exception) and not isinstance(getattr(value, "message", None), Message):
         return value
     if isinstance(value, (Exception, Message)):
-        return escape.plain(sentences.text(as_message(value)))
+        return escape.plain(sentences.text(as_message(value), within=True))
     return value

@@ -149,7 +149,7 @@ class TestReaders(unittest.TestCase):
             for error, sentence in self.errors[::10]:
                 with (
                     self.assertRaises(HardwareError),
-                    heartbeat.only_agent(lock, words=agent._words),
+                    heartbeat.only_agent(lock, words=agent._line),
                 ):
                     raise error
                 shown = heartbeat.look(lock).text.removesuffix("...")

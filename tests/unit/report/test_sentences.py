@@ -13,9 +13,12 @@ import string
 import unittest
 
 import iat_nova
+from iat_nova.cmd import agent
 from iat_nova.experiments.strategies.a4 import zones
 from iat_nova.model import Message, message
+from iat_nova.model.message import MessageError
 from iat_nova.report import sentences
+from iat_nova.report.log import LogLanguage
 from iat_nova.report.sentences import SENTENCES, text
 from iat_nova.store import records
 from iat_nova.strategies import registry
@@ -128,6 +131,8 @@ class TestTable(unittest.TestCase):
             f"policy reload failed, keeping previous policy: {'; '.join(text(both).splitlines())}",
             text(message("policy-reload-failed", error=both)),
         )
+        for line in (LogLanguage().sentence(both), agent._line(MessageError(both))):
+            self.assertEqual("; ".join(text(both).splitlines()), line)
 
     def test_values_beyond_what_can_be_shown(self):
         """Too large a number, and messages nested deeper than Python's stack."""
