@@ -212,9 +212,7 @@ def _section(
         "tiles": [*tiles, stretches.tile(story.quiet, axis.begin_s, axis.end_s)],
         "speeds": [_speed_row(one, story.inventory, colours) for one in speeds],
         "quiet": charts.quiet_strip(axis, story.quiet),
-        "sets": waymap.sets(story.spans[-1].layout, story.spans[-1].inventory, SETS_WIDTH)
-        if story.spans
-        else [],
+        "sets": _sets(story),
         "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
         "states": charts.state_strip(axis, story.spans, _state_styles(phases, story.spans)),
         "misses": charts.curves(
@@ -240,6 +238,13 @@ def _section(
         "table": _table(story),
         "not_shown": max(0, did - DECISIONS),
     }
+
+
+def _sets(story: _Story) -> list[str]:
+    """Return a line per mask at the end of the period, if masks overlap."""
+    newest = (one.iteration for one in story.decisions[:1])
+    last = max((story.samples[-1], *newest), key=lambda one: one.wall_s)
+    return waymap.sets(last.decision.layout, _inventory_at(story, last), SETS_WIDTH)
 
 
 def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The report tells why nothing was done, when no agent ran, and which tenant gained or lost."""
 
+import dataclasses
 from unittest import mock
 
+from iat_nova.model import Group, WayMask
 from iat_nova.report import html as report
 from iat_nova.store.reader import HistoryReader
+from tests.unit import stories
 from tests.unit.report.test_moments import MomentCase
 
 
@@ -44,6 +47,20 @@ class StretchTest(MomentCase):
         page = self.page()
         self.assertIn("nothing done for 37 s", page)
         self.assertIn("<b>100%</b>", page)
+
+    def test_masks_of_the_last_iteration(self) -> None:
+        """What the last iteration decides is what holds at the end of the period."""
+        self.iterate(1, 5)
+        self.assertNotIn("masks overlap", self.page())
+        self.clock.wall_s += 1
+        made = stories.burst(6, self.clock.wall_s, inventory_id=self.row)
+        groups = (Group(("stack",), WayMask(0x7FF)), Group((stories.PC, stories.BE), WayMask(0x7)))
+        layout = dataclasses.replace(made.decision.layout, groups=groups)
+        decision = dataclasses.replace(made.decision, layout=layout)
+        self.history.record(dataclasses.replace(made, decision=decision))
+        page = self.page()
+        self.assertIn("masks overlap", page)
+        self.assertIn("###........ 3 0x7 pc1, be1", page)
 
     def test_a_gap_has_its_cause(self) -> None:
         """Nothing is called quiet while no agent ran."""
