@@ -20,6 +20,7 @@ extensions = [
     "from_code",
     "message",
     "parts",
+    "release",
     "support",
     "tournament",
 ]

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import sysconfig
 import unittest
+import zipfile
 
 import yaml
 
@@ -323,8 +324,12 @@ class RoleTest(host_case.HostCase, AnsibleCase):
             self.assertIn("restart nova-compute", log)
             self.assertEqual(dict.fromkeys(self.names, 0), self.changed(self.play("enforce")))
 
-        with self.step("an upgrade keeps the mode"):
+        with self.step("an upgrade keeps the mode, also to a wheel of the same version"):
             self.assertEqual(dict.fromkeys(self.names, 0), self.changed(self.play("deploy")))
+            with zipfile.ZipFile(self.wheel, "a") as wheel:
+                wheel.writestr("iat_nova/later.py", "")
+            self.play("deploy")
+            self.assertEqual(1, len(list((self.root["wheel"] / "opt").rglob("iat_nova/later.py"))))
             self.assertEqual(["enforce"] * 3, self.modes())
 
         with self.step("back out to observe"):

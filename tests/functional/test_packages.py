@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import unittest
 import venv
 import zipfile
@@ -49,13 +50,13 @@ def install(python, *arguments):
     run(sys.executable, *pip, "install", "--no-compile", *arguments)
 
 
-def copy_of_the_checkout(folder):
-    """Clone the checkout, with its uncommitted changes, and return the clone's folder.
+def copy_of_the_checkout(folder, *of):
+    """Clone the checkout (`of`: how), with its uncommitted changes; return the clone's folder.
 
     A build writes iat_nova.egg-info beside the package. In the checkout itself all programs that
     run there meanwhile would read half an entry_points.txt, and lack commands.
     """
-    run("git", "clone", "--quiet", "--shared", ROOT, folder)
+    run("git", "clone", "--quiet", *(of or ("--shared", ROOT)), folder)
     changed = run("git", "-C", ROOT, "diff", "HEAD", "--binary")
     if changed:
         subprocess.run(["git", "-C", folder, "apply"], input=changed, text=True, check=True)
@@ -149,6 +150,40 @@ class PackagesTest(unittest.TestCase):
         settings.write_text("[iat]\nhardware = emulated\nemulated_scenario = quickstart\n")
         said = self.on_a_host("agent", "--config-file", settings, status=78)
         self.assertIn("[iat] hardware = emulated: no platform of this name is installed here", said)
+
+
+class VersionTest(unittest.TestCase):
+    """Without tags a build says the release that the sources name."""
+
+    ASKED = (
+        "import importlib, sys, tempfile\n"
+        "backend = importlib.import_module(sys.argv[1])\n"
+        "print(backend.prepare_metadata_for_build_wheel(tempfile.mkdtemp(dir=sys.argv[2])))"
+    )
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def assert_released(self, checkout):
+        """Each distribution of the checkout has version 1.0.0."""
+        for folder in (".", "iat_nova/nova", "iat_nova/watcher", "tests/tempest-plugin"):
+            build = tomllib.loads((checkout / folder / "pyproject.toml").read_text())
+            backend = build["build-system"]["build-backend"]
+            said = run(
+                *(sys.executable, "-c", self.ASKED, backend, self.folder), cwd=checkout / folder
+            )
+            self.assertRegex(said.splitlines()[-1], r"^iat_nova\w*-1\.0\.0\.dist-info$")
+
+    def test_an_export(self):
+        """Files without a repository, as a tarball of a forge has them."""
+        exported = copy_of_the_checkout(self.folder / "exported")
+        shutil.rmtree(exported / ".git")
+        self.assert_released(exported)
+
+    def test_a_shallow_clone(self):
+        """The last commit alone, without tags."""
+        shallow = ("--depth=1", "--no-tags", f"file://{ROOT}")
+        self.assert_released(copy_of_the_checkout(self.folder / "shallow", *shallow))
 
 
 class OwnDistribution(unittest.TestCase):

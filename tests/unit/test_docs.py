@@ -5,6 +5,9 @@ import configparser
 import re
 import unittest
 
+from docutils import nodes
+from docutils.core import publish_doctree
+
 from iat_nova import conf
 from iat_nova.strategies.pollute_buffer import moves
 from tests.unit.pages import SOURCE, extension
@@ -41,6 +44,18 @@ class MessagesTest(unittest.TestCase):
         message = extension("message")
         self.assertEqual([], message.missing("no iteration N is recorded"))
         self.assertEqual(["the moon is full at"], message.missing("the moon is full at N"))
+
+
+class ReleaseTest(unittest.TestCase):
+    def test_the_notes_have_a_release(self) -> None:
+        """Without a tag reno's heading is 0.0.0; the page's is the version that a build has."""
+        text = "Release notes\n=============\n\n0.0.0\n-----\n\nNew.\n\n1.2.0\n-----\n\nLater.\n"
+        document = publish_doctree(text)
+        extension("release").head(None, document)
+        config = configparser.ConfigParser()
+        config.read(SOURCE.parents[1] / "setup.cfg")
+        titles = [title.astext() for title in document.findall(nodes.title)]
+        self.assertEqual(["Release notes", config["metadata"]["version"], "1.2.0"], titles)
 
 
 class OptionsTest(unittest.TestCase):

@@ -83,6 +83,9 @@ class TestVersion(unittest.TestCase):
         spec = (ROOT / "tools/packaging/rpm/iat-nova.spec").read_text()
         found = re.search(r"global upstream_version ([\d.]+)\}", spec)[1]
         self.assertEqual(config["metadata"]["version"], found)
+        for folder in ("iat_nova/nova", "iat_nova/watcher", "tests/tempest-plugin"):
+            own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
+            self.assertEqual(found, own["project"]["version"], folder)
 
 
 class TestRemoval(unittest.TestCase):
