@@ -77,9 +77,23 @@ def take(parser, other):
         parser._add_action(action)
 
 
+FIRST_ALONE = (
+    ('_choices"\n', '_choices[@]"\n'),
+    (
+        'current_action_choices="${!current_action_choices_var}"',
+        """current_action_choices=$(printf '%s\\n' "${!current_action_choices_var}")""",
+    ),
+)
+"""What shtab 1.5.5, of Debian 12, has in bash's completion, of several choices it offers the first;
+and what offers all. Later versions have neither text."""
+
+
 def main(shell):
     """Return the shell's completion."""
-    return shtab.complete(tree(), shell, root_prefix="iat_nova", preamble=PREAMBLE)
+    text = shtab.complete(tree(), shell, root_prefix="iat_nova", preamble=PREAMBLE)
+    for old, new in FIRST_ALONE:
+        text = text.replace(old, new)
+    return text
 
 
 if __name__ == "__main__":

@@ -57,14 +57,28 @@ def _set_up(conf: cfg.ConfigOpts, version: str) -> None:
     if conf.log_dir and not conf.log_file:
         conf.set_override("log_file", FILE)
     try:
-        log.setup(conf, "iat-nova", version)
+        _plainly(conf, version)
     except (OSError, RuntimeError, log.LogConfigError) as error:
         for name in _ELSEWHERE:
             conf.set_override(name, None)
         conf.set_override("use_stderr", True)
-        log.setup(conf, "iat-nova", version)
+        _plainly(conf, version)
         LOG.warning("logging to standard error: %s", error)
     asked = {pair.partition("=")[0] for pair in conf.default_log_levels}
     for name in QUIET:
         if name not in asked and not conf.log_config_append:
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _plainly(conf: cfg.ConfigOpts, version: str) -> None:
+    """Have oslo.log set up; replace handlers that color without request, as before its 6.1."""
+    log.setup(conf, "iat-nova", version)
+    if getattr(conf, "log_color", False):
+        return
+    root = logging.getLogger()
+    for handler in root.handlers[:]:
+        if isinstance(handler, logging.StreamHandler) and type(handler) is ColorHandler:
+            plain = logging.StreamHandler(handler.stream)
+            plain.setFormatter(handler.formatter)
+            root.removeHandler(handler)
+            root.addHandler(plain)

@@ -4,6 +4,7 @@
 import functools
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,8 @@ import unittest
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = PROJECT / "tools/packaging"
 SUITE = "trixie"
+OLD_SUITE = "bookworm"
+"""Debian 12, which has no packages of the emulated server."""
 CLEAN = ("clean", "--include=bash-completion,kmod,man-db,systemd,zsh")
 """A root for the agent: what mmdebstrap is told."""
 
@@ -26,22 +29,37 @@ def missing():
 
 
 @functools.cache
-def packages():
-    """Build the packages; return their folder. $IAT_NOVA_DEBS names one that was made before."""
-    if made := os.environ.get("IAT_NOVA_DEBS"):
-        return pathlib.Path(made)
+def packages(suite=SUITE):
+    """Build a suite's packages; return their folder. A folder SUITE in $IAT_NOVA_DEBS has them."""
+    made = pathlib.Path(os.environ.get("IAT_NOVA_DEBS", "/none"), suite)
+    if made.is_dir():
+        return made
     folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-nova-debs-"))
     unittest.addModuleCleanup(shutil.rmtree, folder)
-    said(TOOLS / "build-debs", folder, SUITE, env={**os.environ, "PYTHON": sys.executable})
+    said(TOOLS / "build-debs", folder, suite, env={**os.environ, "PYTHON": sys.executable})
     return folder
+
+
+def repack(deb, suffix, shipped=""):
+    """Make a package a later version: `suffix` to its version, a line to its configuration."""
+    with tempfile.TemporaryDirectory() as folder:
+        tree = pathlib.Path(folder, "tree")
+        said("dpkg-deb", "--raw-extract", deb, tree)
+        control = tree / "DEBIAN/control"
+        (version,) = re.findall(r"^Version: (.*)$", control.read_text(), re.MULTILINE)
+        control.write_text(control.read_text().replace(version, version + suffix))
+        if (file := tree / "etc/iat-nova/iat-nova.conf").exists():
+            file.write_text(file.read_text() + shipped)
+        said("dpkg-deb", "--build", "--root-owner-group", tree, deb)
 
 
 class Root:
     """A clean Debian in a folder; what is done to it is gone with the folder."""
 
-    def __init__(self, folder, name, *options):
+    def __init__(self, folder, name, *options, suite=SUITE):
         self.folder = pathlib.Path(folder)
-        self._bash("new_root", folder, SUITE, name, *options)
+        self.suite = suite
+        self._bash("new_root", folder, suite, name, *options)
 
     def run(self, *command, status=0):
         """Run a command in it, which must end with `status`; return all that it wrote."""
@@ -50,11 +68,11 @@ class Root:
     def install(self, *names):
         """Install packages of this checkout, as apt does with all that they need."""
         for name in names:
-            (deb,) = packages().glob(f"{name}_*.deb")
+            (deb,) = packages(self.suite).glob(f"{name}_*.deb")
             shutil.copy(deb, self.folder / "share" / f"{name}.deb")
         self.run("apt-get", "update", "-qq")
-        files = [f"/mnt/{name}.deb" for name in names]
-        self.run("apt-get", "install", "-qq", "-y", "--no-install-recommends", *files)
+        how = ("-qq", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-unsafe-io")
+        self.run("apt-get", "install", *how, *(f"/mnt/{name}.deb" for name in names))
 
     @staticmethod
     def _bash(*words, status=0):

@@ -17,7 +17,7 @@ import unittest
 import yaml
 
 from tests.ansible.test_role import PLAYBOOKS, ansible_venv
-from tests.packages.debian_root import CLEAN, Root, missing, packages, said
+from tests.packages.debian_root import CLEAN, Root, missing, packages, repack, said
 from tools import demo_host
 
 STAND_IN = pathlib.Path(__file__).parents[1] / "ansible/systemctl.py"
@@ -144,25 +144,13 @@ class RoleTest(unittest.TestCase):
             deb = repository / built.name
             shutil.copy(built, deb)
             if suffix:
-                self.repack(deb, suffix)
+                repack(deb, suffix, SETTING)
             fields = said("dpkg-deb", "--field", deb)
             digest = hashlib.sha256(deb.read_bytes()).hexdigest()
             index.append(
                 f"{fields}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n"
             )
         (repository / "Packages").write_text("\n".join(index))
-
-    def repack(self, deb, suffix):
-        """Make a package a later version, with another configuration file as shipped."""
-        tree = self.folder / "tree"
-        said("dpkg-deb", "--raw-extract", deb, tree)
-        control = tree / "DEBIAN/control"
-        (version,) = re.findall(r"^Version: (.*)$", control.read_text(), re.MULTILINE)
-        control.write_text(control.read_text().replace(version, version + suffix))
-        if (shipped := tree / "etc/iat-nova/iat-nova.conf").exists():
-            shipped.write_text(shipped.read_text() + SETTING)
-        said("dpkg-deb", "--build", "--root-owner-group", tree, deb)
-        shutil.rmtree(tree)
 
     def play(self, name, *arguments, fails=False):
         """Run a playbook; return how much it changed."""

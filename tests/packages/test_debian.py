@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from tests.packages.debian_root import CLEAN, Root, missing
+from tests.packages.debian_root import CLEAN, OLD_SUITE, SUITE, Root, missing, repack
 
 COMPLETED = """
 source /usr/share/bash-completion/completions/iat-nova
@@ -18,6 +18,11 @@ LEFT = (
     f"find / -xdev {' '.join(f'-path {place} -prune -o' for place in ELSEWHERE)} "
     "-name '*iat[-_]nova*' -print"
 )
+LOGGED = """
+from iat_nova.cmd import logs
+logs.setup([], False, "1")
+logs.LOG.warning("careful")
+"""
 VALIDATED = """
 from nova.api.validation.extra_specs import validators
 validators.load_validators()
@@ -34,13 +39,14 @@ class DebianCase(unittest.TestCase):
 
     packages: tuple[str, ...] = ()
     root_of: tuple[str, ...] = CLEAN
+    suite = SUITE
 
     @classmethod
     def setUpClass(cls):
         if why := missing():
             raise unittest.SkipTest(why)
         folder = cls.enterClassContext(tempfile.TemporaryDirectory(prefix="iat-nova-root-"))
-        cls.root = Root(pathlib.Path(folder), *cls.root_of)
+        cls.root = Root(pathlib.Path(folder), *cls.root_of, suite=cls.suite)
         cls.root.install(*cls.packages)
         cls.run_it = cls.root.run
 
@@ -60,8 +66,9 @@ class TestAgent(DebianCase):
 
     def test_manual_and_completion(self):
         """man finds the pages, bash and zsh what completes."""
-        self.assertIn("why a guest has", self.run_it("man", "iat-nova-explain"))
+        self.assertIn("Explain a decision", self.run_it("man", "iat-nova-explain"))
         self.assertIn("default: observe", self.run_it("man", "5", "iat-nova.conf"))
+        self.assertNotIn("simulate", self.run_it("ls", "/usr/share/man/man1"))
         offered = self.run_it("bash", "-c", COMPLETED).split()
         self.assertEqual(["check", "diff", "facts", "schema", "show", "test"], sorted(offered))
         found = "autoload -Uz compinit && compinit -u && print $_comps[iat-nova]"
@@ -86,6 +93,53 @@ class TestAgent(DebianCase):
         self.assertEqual("enabled\n", self.run_it("systemctl", "is-enabled", "iat-nova-agent"))
         verified = self.run_it("systemd-analyze", "verify", "iat-nova-agent.service")
         self.assertNotIn("iat-nova-agent", verified)
+        self.assertRegex(self.run_it("getent", "passwd", "iat-nova"), r":/usr/sbin/nologin$")
+        self.assertRegex(self.run_it("getent", "group", "iat-nova"), r"^iat-nova:")
+
+    def test_log(self):
+        """What the journal would get has no colors, whatever oslo.log the distribution has."""
+        said = self.run_it("python3", "-c", LOGGED)
+        self.assertRegex(said, r"^\S+ \S+ \d+ WARNING iat_nova \[-\] careful\n$")
+
+
+class TestAgentOnDebian12(TestAgent):
+    """The same where libraries and systemd are older."""
+
+    suite = OLD_SUITE
+
+
+class TestUpgrade(DebianCase):
+    """From this version to a later one, whose configuration file as shipped is another."""
+
+    packages = TestAgent.packages
+
+    def test_what_is_the_operators_is_kept(self):
+        """Changed settings, files of the operator's own and the state stay, beside the new file."""
+        mode = "s/^#mode = .*/mode = enforce/"
+        self.run_it("sed", "-i", mode, "/etc/iat-nova/iat-nova.conf")
+        before = self.run_it("cat", "/etc/iat-nova/iat-nova.conf")
+        self.assertIn("\nmode = enforce\n", before)
+        own = "/etc/iat-nova/iat-nova.conf.d/own.conf"
+        state = "/var/lib/iat-nova/history.sqlite"
+        self.run_it("sh", "-ec", f"mkdir -p $(dirname {own}); echo '[iat]' >{own}; touch {state}")
+        repack(self.root.folder / "share/iat-nova-agent.deb", "+1", "# A later line.\n")
+        keep = ("-o", "Dpkg::Options::=--force-confold")
+        self.run_it("apt-get", "install", "-qq", "-y", *keep, "/mnt/iat-nova-agent.deb")
+        version = self.run_it("dpkg-query", "-W", "-f=${Version}", "iat-nova-agent")
+        self.assertTrue(version.endswith("+1"), version)
+        self.assertEqual(before, self.run_it("cat", "/etc/iat-nova/iat-nova.conf"))
+        shipped = self.run_it("cat", "/etc/iat-nova/iat-nova.conf.dpkg-dist")
+        self.assertIn("# A later line.\n", shipped)
+        self.assertEqual("[iat]\n", self.run_it("cat", own))
+        self.run_it("test", "-e", state)
+        self.assertRegex(self.run_it("iat-nova", "--version"), r"^iat-nova \d")
+        self.assertEqual("enabled\n", self.run_it("systemctl", "is-enabled", "iat-nova-agent"))
+
+
+class TestUpgradeOnDebian12(TestUpgrade):
+    """The same there."""
+
+    suite = OLD_SUITE
 
 
 class TestPurge(DebianCase):
@@ -104,6 +158,12 @@ class TestPurge(DebianCase):
         self.assertEqual("", self.run_it("sh", "-c", LEFT))
 
 
+class TestPurgeOnDebian12(TestPurge):
+    """The same there."""
+
+    suite = OLD_SUITE
+
+
 class TestNova(DebianCase):
     """A controller: Debian's own Nova, and of ours what that loads."""
 
@@ -116,6 +176,12 @@ class TestNova(DebianCase):
         self.run_it("python3", "-c", "import iat_nova_plugin.notifier")
         self.run_it("python3", "-c", "import iat_nova", status=1)
         self.run_it("sh", "-c", "command -v iat-nova", status=127)
+
+
+class TestNovaOnDebian12(TestNova):
+    """The same with an older Nova."""
+
+    suite = OLD_SUITE
 
 
 class TestSimulator(DebianCase):

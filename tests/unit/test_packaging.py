@@ -74,6 +74,17 @@ class TestRequirements(unittest.TestCase):
                 with self.subTest(package, which=which):
                     self.assertEqual(names, found[package])
 
+    def test_what_the_page_says_is_needed(self):
+        """The table of another distribution has the least versions that Debian's control has."""
+        page = (ROOT / "doc/source/operator/install.rst").read_text()
+        control = (ROOT / "tools/packaging/debian/control").read_text()
+        needed = dict(re.findall(r"(python3-[\w.-]+) \(>= (?:1:)?([\d.]+)\)", control))
+        rows = dict(
+            re.findall(r'^   "[^"]*``(python3-[\w.-]+)``[^"]*", "([\d.]+)", "', page, re.MULTILINE)
+        )
+        self.assertGreater(len(rows), 10)
+        self.assertEqual({name: needed.get(name) for name in rows}, rows)
+
 
 class TestVersion(unittest.TestCase):
     def test_without_a_tag(self):

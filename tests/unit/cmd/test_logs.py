@@ -10,6 +10,8 @@ import tempfile
 import unittest
 from unittest import mock
 
+from oslo_log import handlers, log
+
 from iat_nova.cmd import logs
 from iat_nova.conf import ConfigError
 from tests.said import sentence
@@ -64,6 +66,22 @@ class LogsTest(unittest.TestCase):
         self.assertEqual(["INFO", "WARNING"], self.lines(self.said.getvalue()))
         self.assertEqual("", sys.stdout.getvalue())
         self.assertTrue(logs.on_stderr())
+
+    def test_no_colors(self) -> None:
+        """oslo.log before 6.1 colors what goes to standard error, a journal included."""
+
+        def as_before(*arguments: object) -> None:
+            set_up(*arguments)
+            for handler in (root := logging.getLogger()).handlers[:]:
+                colored = handlers.ColorHandler()
+                colored.setFormatter(handler.formatter)
+                root.removeHandler(handler)
+                root.addHandler(colored)
+
+        set_up = log.setup
+        with mock.patch.object(log, "setup", as_before):
+            self.setup()
+        self.assertEqual(["INFO", "WARNING"], self.lines(self.said.getvalue()))
 
     def test_debug(self) -> None:
         """[DEFAULT] debug and [iat] debug are the same; libraries stay quiet."""
