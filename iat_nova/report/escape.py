@@ -7,6 +7,7 @@ escapes: a name can neither move the cursor nor look like another name.
 
 from __future__ import annotations
 
+import itertools
 import unicodedata
 
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -17,7 +18,7 @@ LEAST_MIDDLE = 9  # columns; a shorter text is cut at its end
 
 def plain(text: str) -> str:
     """Return the text with unprintable characters as escapes such as ``\\x1b``."""
-    if text.isascii() and text.isprintable() and "\\" not in text:
+    if text.isprintable() and "\\" not in text:
         return text
     return "".join(map(_escaped, text))
 
@@ -54,13 +55,8 @@ def cut(text: str, columns: int) -> str:
         return text
     if columns <= 0:
         return ""
-    kept, used = [], 0
-    for character in text:
-        used += _columns(character)
-        if used > columns - 1:
-            break
-        kept.append(character)
-    return "".join(kept) + ELLIPSIS
+    kept = sum(used < columns for used in itertools.accumulate(map(_columns, text)))
+    return text[:kept] + ELLIPSIS
 
 
 def middle(text: str, columns: int) -> str:
@@ -72,7 +68,7 @@ def middle(text: str, columns: int) -> str:
         return cut(text, columns)
     tail = ""
     for character in reversed(text):
-        if width(character + tail) > (columns - 1) // 2:
+        if 2 * width(character + tail) >= columns:
             break
         tail = character + tail
     return cut(text, columns - width(tail)) + tail
@@ -83,11 +79,10 @@ def wrap(text: str, columns: int, lines: int) -> list[str]:
     found = [""]
     for word in text.split():
         longer = f"{found[-1]} {word}".lstrip()
-        if found[-1] and width(longer) > columns:
+        if found[-1] and len(found) < lines and width(longer) > columns:
             found.append(word)
         else:
             found[-1] = longer
-    found[lines - 1 :] = [" ".join(found[lines - 1 :])] if len(found) >= lines else []
     return [cut(line, columns) for line in found]
 
 
@@ -109,17 +104,12 @@ def fit(text: str, columns: int, *, right: bool = False, fill: str = " ") -> str
 
 
 def _escaped(character: str) -> str:
-    if character == "\\":
-        return "\\\\"
-    if unicodedata.category(character) not in _HARMFUL:
+    if character != "\\" and unicodedata.category(character) not in _HARMFUL:
         return character
-    code = ord(character)
-    if code < 0x100:
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return character.encode("unicode_escape").decode()
 
 
 def _columns(character: str) -> int:
-    if unicodedata.combining(character) or unicodedata.category(character) in ("Mn", "Me"):
+    if unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in ("W", "F") else 1

@@ -47,6 +47,7 @@ MODES = f"{HERE}.Modes.test_files"
 PROBE = "tests.unit.hardware.test_probe"
 READERS = "tests.unit.test_readers.TestEveryFile.test_far_too_much"
 VALIDATORS = "tests.openstack.test_validators.ControllerTest"
+ESCAPE = "tests.unit.report.test_escape"
 WAYMAP = "tests.unit.report.test_waymap"
 PROVEN = {
     "This page says": GUIDE,
@@ -149,8 +150,8 @@ PROVEN = {
     # What a tenant can bring about
     "name a guest anything": f"{METRICS}.test_hostile_names_stay_names "
     "tests.unit.report.test_screens.TestReport.test_well_formed_and_alone "
-    f"{WAYMAP}.TestEscape.test_plain "
-    f"{WAYMAP}.TestEscape.test_fit",
+    f"{ESCAPE}.HarmlessTest.test_plain "
+    f"{ESCAPE}.CutTest.test_fit",
     "use a flavor": "tests.unit.inventory.test_domain_xml.MetadataTest."
     "test_an_image_asks_for_nothing",
     "A class of the policy": "tests.unit.policy.test_classify.MatchTest.test_conditions",

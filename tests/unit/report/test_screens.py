@@ -30,7 +30,7 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Reason
-from iat_nova.report import charts, escape, status, top
+from iat_nova.report import escape, status, top
 from iat_nova.report import html as report
 from iat_nova.report.top_screen import Mode, Screen
 from iat_nova.report.view import gather, shadow_rates, tenant_row, then
@@ -94,7 +94,7 @@ class TestStatus(StoryCase):
             (AgentNow(AgentState.STOPPED, text="x"), "not running (unclean shutdown): x"),
             (
                 AgentNow(AgentState.FAILED, 7, text="not restored: x\n"),
-                "not running (it ended with an error: not restored: x\\x0a)",
+                "not running (it ended with an error: not restored: x\\n)",
             ),
             (
                 AgentNow(AgentState.STALLED, 7, 95.0),
@@ -102,7 +102,7 @@ class TestStatus(StoryCase):
             ),
             (
                 AgentNow(AgentState.STARTING, 7, 12.0, "compiling\n"),
-                "starting, no iteration yet (process 7, for 12 s): compiling\\x0a",
+                "starting, no iteration yet (process 7, for 12 s): compiling\\n",
             ),
             (AgentNow(AgentState.STARTING), "starting, no iteration yet;"),
             (AgentNow(AgentState.STOPPING, 7, 1.0), "stopping: process 7 restores the original"),
@@ -645,14 +645,3 @@ class TestMonitored(TestTop, TestReport):
         text = " ".join(self.page()[1].text)
         for part in ("In the LLC", "3.0 MiB", "Memory traffic", "2.0 GiB/s"):
             self.assertIn(part, text)
-
-
-class TestAxis(unittest.TestCase):
-    def test_ticks(self):
-        """From seconds to weeks there are a few round ticks within the axis."""
-        for span in (0.0, 1.0, 59.0, 3600.0, 86400.0, 30 * 86400.0):
-            axis = charts.Axis(stories.NIGHT, stories.NIGHT + span)
-            ticks = axis.ticks()
-            self.assertLessEqual(len(ticks), 10)
-            self.assertTrue(all(axis.begin_s <= at_s <= axis.end_s for at_s, _ in ticks))
-            self.assertGreaterEqual(len(ticks), 1 if span >= 1 else 0)

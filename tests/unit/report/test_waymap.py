@@ -15,38 +15,6 @@ from iat_nova.report import charts, escape, waymap
 from tests.unit import stories
 
 
-class TestEscape(unittest.TestCase):
-    def test_plain(self):
-        """Control, bidirectional and zero-width characters become escapes, letters stay."""
-        for name, shown in (
-            ("web-1", "web-1"),
-            ("\x1b[2J", "\\x1b[2J"),
-            ("a\nb\r", "a\\x0ab\\x0d"),
-            ("\x9b31m", "\\x9b31m"),
-            ("gnp.\u202eexe", "gnp.\\u202eexe"),
-            ("pc\u200b1", "pc\\u200b1"),
-            ("\\x1b", "\\\\x1b"),
-            ("日本é", "日本é"),
-        ):
-            self.assertEqual(shown, escape.plain(name))
-
-    @settings(derandomize=True, max_examples=200)
-    @given(st.text(), st.integers(0, 20))
-    def test_fit(self, name, columns):
-        """What is fitted has exactly the columns asked for and no control character."""
-        shown = escape.fit(escape.plain(name), columns)
-        self.assertEqual(columns, escape.width(shown))
-        self.assertFalse([one for one in shown if unicodedata.category(one) in ("Cc", "Cf")])
-
-    def test_wrapped(self):
-        """Lines break between words; the last one, and a word that is too long, are cut."""
-        self.assertEqual(["of the", "pool"], escape.wrap("of the  pool", 7, 2))
-        self.assertEqual(["of the", "pool o…"], escape.wrap("of the pool of guests", 7, 2))
-        self.assertEqual(["vswitc…", "is"], escape.wrap("vswitches is", 7, 3))
-        self.assertEqual(["表表", "表"], escape.wrap("表表 表", 5, 3))
-        self.assertEqual([""], escape.wrap("", 7, 2))
-
-
 class TestWayMap(unittest.TestCase):
     def draw(self, ddio_ways, width=60, **changes):
         inventory = dataclasses.replace(stories.inventory(), **changes)
