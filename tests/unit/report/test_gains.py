@@ -3,9 +3,11 @@
 
 import dataclasses
 import unittest
+from unittest import mock
 
 from iat_nova.model import Rates
-from iat_nova.report.gains import gains
+from iat_nova.report.gains import gains, worth_tiles
+from iat_nova.strategies.prospect import Prospect
 from tests.unit import stories
 
 SECONDS = 40
@@ -47,6 +49,33 @@ class Gains(unittest.TestCase):
         """Nor does a receiver gain more."""
         fast, slow = Rates(4.0e9, 4e9, 20e6, 2e6), Rates(3.9e9, 4e9, 20e6, 18e6)
         self.assertAlmostEqual(4.0 / 3.9 - 1, self.gain(stories.PC, slow, fast).change)
+
+    def test_the_tenths_of_a_period(self):
+        """The first and the last tenth are compared; three samples together are the slowest."""
+        speeds = [1.0] * 4 + [0.5] * 3 + [0.9] * 30 + [1.2] * 3
+        rates = [Rates(speed * 4e9, 4e9, 3e6, 1e6) for speed in speeds]
+        samples = []
+        for number, rate in enumerate(rates):
+            (*_, one) = period(stories.BE, rate, rate)
+            samples.append(dataclasses.replace(one, wall_s=1000.0 + number))
+        (found,) = gains(samples, stories.inventory())
+        self.assertAlmostEqual(1.0, found.first)
+        self.assertAlmostEqual((0.9 + 3 * 1.2) / 4, found.last)
+        self.assertAlmostEqual(0.125, found.change)
+        self.assertAlmostEqual(0.5 / 1.2, found.worst)
+        self.assertEqual(1005.0, found.worst_s)
+        found, few = (gains(samples[-count:], stories.inventory()) for count in (3, 2))
+        self.assertEqual((1.2, 0.0), (round(found[0].last, 9), round(found[0].change, 9)))
+        self.assertEqual([], few)
+
+    def test_what_enforcing_could_have_given(self):
+        """The mean of the samples that know; no tile where none does."""
+        known = [Prospect(0.02, 0.3, 1, 1), None, Prospect(0.02, 0.3, 1, 1)]
+        with mock.patch("iat_nova.report.pressures.worth", side_effect=known):
+            ((value, caption),) = worth_tiles([mock.Mock()] * 3, stories.inventory())
+        self.assertEqual("+2.0%", value)
+        self.assertIn("(at most 30%)", caption)
+        self.assertEqual([], worth_tiles([], stories.inventory()))
 
     def test_short(self):
         """Fewer samples than make a mean give nothing."""

@@ -3,8 +3,9 @@
 
 import dataclasses
 import unittest
+from unittest import mock
 
-from iat_nova.model import Sample
+from iat_nova.model import Parameters, Sample, WayMask
 from iat_nova.report import rings
 from iat_nova.report.rings import Verdict
 from tests.unit.report import test_advice as known
@@ -62,7 +63,13 @@ class Verdicts(unittest.TestCase):
         found = self.find(samples(1e7, 1e7, 6e7, 1e7))
         self.assertIs(Verdict.LEAK_IN_BURSTS, found.verdict)
         self.assertFalse(found.verdict.may_shrink)
-        self.assertIn("Do not shrink", rings.told(found))
+        self.assertIn("bursts of 60.0 M/s lines. Do not shrink", rings.told(found))
+
+    def test_how_high_a_burst_is(self):
+        """A burst has one and a half times the mean."""
+        for burst, expected in ((1.4e7, Verdict.LEAK), (2e7, Verdict.LEAK_IN_BURSTS)):
+            found = self.find(samples(1e7, 1e7, burst, 1e7))
+            self.assertIs(expected, found.verdict)
 
     def test_a_short_burst_in_an_idle_minute(self):
         """The mean of its misses is below the threshold."""
@@ -83,11 +90,18 @@ class Verdicts(unittest.TestCase):
     def test_whose_drops(self):
         """Drops of other ports, and a packet now and then, say nothing of these rings."""
         other = dataclasses.replace(known.PORT, name="vhu1", type="dpdkvhostuser", drops=9)
-        for mine, rate, expected in ((None, 50.0, None), (7, 0.5, None), (7, 50.0, 50.0)):
+        for mine, rate, expected in ((None, 50.0, None), (7, 0.5, None), (7, 1.0, 1.0)):
             facts = known.facts([dataclasses.replace(known.PORT, drops=mine), other])
             switch = dataclasses.replace(facts.switch, drops_per_s=rate)
             facts = dataclasses.replace(facts, switch=switch)
             self.assertEqual(expected, rings.dropped_per_s(facts, known.advise(facts)))
+
+    def test_a_long_name_is_cut(self):
+        """Guests choose their names."""
+        found = self.find(samples(5e7))
+        largest = dataclasses.replace(found.largest, owner="abcdefghij" * 4)
+        told = rings.told(dataclasses.replace(found, largest=largest))
+        self.assertIn("dpdk0 (abcdefghijabcde…ghijabcdefghij).", told)
 
     def test_drops(self):
         """A ring that overflows already must not shrink."""
@@ -107,6 +121,46 @@ class Verdicts(unittest.TestCase):
         self.assertIs(Verdict.NOT_COUNTED, self.find([]).verdict)
 
 
+class Records(unittest.TestCase):
+    """Which samples of the history are read."""
+
+    def read(self, interval_s=1.0, latest=True):
+        """Return what is read, and the times between which it is."""
+        (one,) = samples(5e7)
+        sample = dataclasses.replace(one, interval_s=interval_s)
+        row = mock.Mock(iteration=mock.Mock(wall_s=5000.0, sample=sample))
+        reader = mock.Mock()
+        reader.latest.return_value = row if latest else None
+        reader.between.return_value = [row]
+        found = rings.read(reader, 3)
+        return found, reader.between.call_args
+
+    def test_the_last_minute(self):
+        """Long intervals need longer: ten of them."""
+        for interval_s, begin_s in ((1.0, 4940.0), (6.0, 4940.0), (10.0, 4900.0)):
+            found, asked = self.read(interval_s)
+            self.assertEqual([interval_s], [one.interval_s for one in found])
+            self.assertEqual(mock.call(begin_s, 5000.0, 3, at_most=120), asked)
+
+    def test_nothing_is_recorded(self):
+        """There is nothing to ask for."""
+        self.assertEqual(([], None), self.read(latest=False))
+
+    def test_rings_that_fit_need_no_samples(self):
+        """Counters are read only where rings are too large; of ways of unknown size none."""
+        for descriptors, read in ((64, 0), (2048, 1)):
+            reader = mock.Mock()
+            reader.latest.return_value = None
+            facts = known.facts([dataclasses.replace(known.PORT, rx_descriptors=descriptors)])
+            found = rings.of_domain(reader, facts, known.DOMAIN, WayMask(0x600), Parameters())
+            self.assertEqual(read, reader.latest.call_count)
+            self.assertIs(Verdict.NOT_COUNTED if read else Verdict.FIT, found.verdict)
+        unknown = dataclasses.replace(known.DOMAIN, way_bytes=None)
+        self.assertIsNone(
+            rings.of_domain(mock.Mock(), facts, unknown, WayMask(0x600), Parameters())
+        )
+
+
 class Bursts(unittest.TestCase):
     """The risk of a smaller ring."""
 
@@ -121,3 +175,14 @@ class Bursts(unittest.TestCase):
         (ring,) = known.advise(known.facts([known.PORT])).rings
         ring = dataclasses.replace(ring, speed_gbps=None)
         self.assertEqual("short bursts may then be dropped", rings.burst_words([ring], 256))
+
+    def test_the_ring_that_is_full_first(self):
+        """The figures are of the ring that overflows first once it is small."""
+        (slow,) = known.advise(known.facts([known.PORT])).rings
+        fast = dataclasses.replace(slow, speed_gbps=100.0, descriptors=16384)
+        self.assertIn("in 1.7 µs (now 110.1 µs)", rings.burst_words([slow, fast], 256))
+
+    def test_rings_that_stay(self):
+        """A ring that is small already says nothing."""
+        (ring,) = known.advise(known.facts([known.PORT])).rings
+        self.assertIn("dropped", rings.burst_words([ring], ring.descriptors))

@@ -10,8 +10,13 @@ from iat_nova.model import (
     BandwidthControl,
     DevicePort,
     Group,
+    Hold,
+    Pause,
+    PmdThread,
     PortGroup,
+    Sample,
     Step,
+    VirtualSwitch,
     WayMask,
     message,
     verbatim,
@@ -256,14 +261,86 @@ class TestWords(unittest.TestCase):
                                           data["decision"]["layout"]["ddio"]))  # fmt: skip
         self.assertEqual("be1", data["tenants"][stories.BE])
 
-    def test_duration(self):
-        """Durations are short and in people's units."""
-        for seconds, shown in (
-            (0.42, "0.4 s"),
-            (59.6, "1 min"),
-            (250, "4 min 10 s"),
-            (7500, "2 h 5 min"),
-            (90000, "1 d 1 h"),
-            (float("inf"), "for ever"),
+    def test_phases(self):
+        """An unchanged phase is told once, a transition with its number."""
+        decision = dataclasses.replace(self.iteration.decision, phase="a b", phase_before="a b")
+        for before, rule, shown in (
+            ("a b", None, "A B"),
+            ("a b", 3, "A B -> A B (3)"),
+            ("c", None, "C -> A B"),
+            ("A", None, "A -> A B"),
         ):
-            self.assertEqual(shown, times.duration(seconds))
+            changed = dataclasses.replace(decision, phase_before=before, rule=rule)
+            self.assertEqual(shown, words.state_change(changed))
+
+    def test_steps(self):
+        """Whose ways change is told, but not of the whole layout; so are ways that stay."""
+        names = words.Names(self.inventory)
+        for subject, ways, shown in (
+            (stories.BE, (2, 3), "grow be1 2 -> 3 ways: why"),
+            ("zzz", (None, 3), "grow zzz 3 ways: why"),
+            ("layout", (None, None), "grow: why"),
+        ):
+            step = Step(Action.GROW, subject, verbatim("why"), *ways)
+            self.assertEqual(shown, words.step_words(step, names))
+
+    def test_the_reason_of_doing_nothing(self):
+        """It is told where there is one and nothing was done."""
+        decision = dataclasses.replace(
+            self.iteration.decision, steps=(), moved=(), why=(verbatim("idle"),)
+        )
+        for why, shown in (((verbatim("idle"),), ": idle"), ((), "")):
+            quiet = dataclasses.replace(decision, why=why)
+            said = words.deeds(dataclasses.replace(self.iteration, decision=quiet), self.inventory)
+            self.assertEqual("Low Keep -> I/O Demand (1)" + shown, said)
+        self.assertNotIn("I/O presses", words.deeds(self.iteration, self.inventory))
+
+    def test_holds_and_pauses(self):
+        """Their end, the time that is left, their author and reason, as far as they are known."""
+        hold = Hold("u", "web", 2, 0.0, by="eve", reason="a test")
+        self.assertEqual("web at 2 ways until `iat-nova release` by eve: a test", words.held(hold))
+        self.assertEqual("broken", words.held(Hold("u", "web", 0, 0.0, reason="broken")))
+        pause = Pause(0.0, until_s=stories.NIGHT + 60)
+        end = f"until {times.moment(stories.NIGHT + 60)}"
+        self.assertEqual(end, words.until(pause, "resume"))
+        self.assertEqual(
+            end + " (20.0 s left)".replace(".0", ""),
+            words.until(pause, "resume", stories.NIGHT + 40),
+        )
+
+    def test_inbound_writes(self):
+        """Hits and misses where both are counted, else all writes."""
+        for hits, misses, writes, shown in (
+            (2e6, 1e6, None, "hits 2.0 M/s, misses 1.0 M/s"),
+            (2e6, None, 3e6, "writes 3.0 M/s, hits not known"),
+            (None, 1e6, None, "no counters"),
+        ):
+            counted = Sample(0, 1.0, 1.0, {}, hits, misses, ddio_writes_per_s=writes)
+            self.assertEqual(shown, words.inbound(counted))
+
+    def test_pmd_threads(self):
+        """Those of the asked CPUs, with what they did."""
+        switch = VirtualSwitch(
+            {},
+            (),
+            (2, 3, 4),
+            pmd_threads=(
+                PmdThread(2, 0.5, 2e6, 300.0, 4e3),
+                PmdThread(3, None, 0.0, None, 0.0),
+                PmdThread(4, 1.0, 1e6, 9.0, 0.0),
+            ),
+        )
+        self.assertEqual(
+            [
+                "CPU 2 50% busy, 300 cycles/packet, 2.0 M/s packets, 4 k/s upcalls lost",
+                "CPU 3 did nothing",
+            ],
+            words.pmd_threads(switch, (2, 3)),
+        )
+        self.assertEqual([], words.pmd_threads(None, (2,)))
+
+    def test_columns(self):
+        """Each as wide as its widest text; figures to the right."""
+        rows = [("name", "IPC"), ("a", "12.34")]
+        self.assertEqual(["  name    IPC", "  a     12.34"], words.columns(rows, "lr"))
+        self.assertEqual(["  name IPC", "  a    12.34"], words.columns(rows, "ll", 1))
