@@ -224,6 +224,8 @@ def _line(reader: HistoryReader, iteration: Iteration) -> str:
 
 def _show_gain(without: subprocess.Popen[bytes], ending: _Ending) -> None:
     """End with what each guest gained over the same seconds without the agent."""
+    if without.poll() is None:
+        _say("waiting for the run without the agent")
     status = without.wait()
     if ending.signal is not None:
         return

@@ -15,7 +15,7 @@ from typing import Any
 from iat_nova.common import own_yaml
 from iat_nova.report import metric_values as values
 from iat_nova.store.observed import Observed
-from iat_nova.strategies.readings import MISS_CYCLES
+from iat_nova.strategies.readings import MISS_CYCLES, MOST_STALLED
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -66,7 +66,10 @@ def _metric(name: str, help: str, labels: Iterable[str] = (), **source: str) -> 
         usual, reading = _FUNCTIONS[of]
         read = reading(getattr(values, what))
     text = help.format(
-        reasons_max=values.REASONS_MAX, tenants_max=values.TENANTS_MAX, miss_cycles=MISS_CYCLES
+        reasons_max=values.REASONS_MAX,
+        tenants_max=values.TENANTS_MAX,
+        miss_cycles=MISS_CYCLES,
+        most_stalled=MOST_STALLED,
     )
     return Metric(f"iat_nova_{name}", text, tuple(labels) or usual, read)
 

@@ -12,6 +12,7 @@ from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 
 from iat_nova.report import metrics
+from iat_nova.strategies.readings import MOST_STALLED
 from tests.unit import pages
 
 ROLE = pathlib.Path(__file__).parents[3] / "tools/ansible/roles/iat_nova"
@@ -204,3 +205,12 @@ class RulesTest(unittest.TestCase):
         for rule in alerts():
             url = rule["annotations"]["runbook_url"]
             self.assertTrue(url.endswith(f"/operator/alerts.html#{rule['alert'].lower()}"), url)
+
+    def test_shares_of_cycles_that_the_metric_can_show(self) -> None:
+        """No page names a larger share of stalled cycles than the metric ever has."""
+        page = (pages.SOURCE / "operator" / "alerts.rst").read_text(encoding="utf-8")
+        shares = [int(one) for one in re.findall(r"(\d+) % of (?:the|its) cycles", page)]
+        self.assertTrue(shares)
+        self.assertLessEqual(max(shares), round(100 * MOST_STALLED))
+        (helped,) = (one for one in metrics.METRICS if one.name == "iat_nova_tenant_stalled_ratio")
+        self.assertIn(f"0 to {MOST_STALLED:g};", helped.help)
