@@ -27,7 +27,21 @@ _MOST_BYTES = 1 << 32  # per way
 _CPUS = frozenset(
     ("cpus", "online_cpus", "dedicated_cpus", "floating_cpus", "emulator_cpus", "pmd_cpus")
 )
+_MASKS = frozenset(("coerced_ways", "reserved_ways", "ddio_found"))
 _MESSAGE = {"code", "values"}  # the keys of a message: its values have other forms
+
+
+class _Mask(int):
+    """A number to be written in hexadecimal, as all other output has masks."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """PyYAML's safe dumper, with `_Mask`."""
+
+
+_Dumper.add_representer(
+    _Mask, lambda dumper, mask: dumper.represent_scalar("tag:yaml.org,2002:int", hex(mask))
+)
 
 
 class FactsError(MessageError, RecordError):
@@ -35,10 +49,10 @@ class FactsError(MessageError, RecordError):
 
 
 def dump(facts: Facts) -> str:
-    """Return the facts as YAML, with CPUs as ranges."""
+    """Return the facts as YAML, with CPUs as ranges and masks in hexadecimal."""
     plain = json.loads(json.dumps(records.unstructure(facts)))  # values of enumerations as text
-    short = _with_cpus(plain, format_cpus)
-    written: str = yaml.safe_dump(short, sort_keys=False, allow_unicode=True)
+    short = _changed(_changed(plain, _CPUS, format_cpus), _MASKS, _Mask)
+    written: str = yaml.dump(short, Dumper=_Dumper, sort_keys=False, allow_unicode=True)
     return ABOUT + written
 
 
@@ -56,7 +70,7 @@ def load(path: str | pathlib.Path) -> Facts:
         raise FactsError(message("facts-of-no-host", path=str(path)))
     try:
         facts = records.structure(
-            {"guests": [], "switch": None, **_with_cpus(plain, _numbers)}, Facts
+            {"guests": [], "switch": None, **_changed(plain, _CPUS, _numbers)}, Facts
         )
         for domain in facts.host.domains:
             _check(domain)
@@ -77,14 +91,15 @@ def _check(domain: CacheDomain) -> None:
         whole(plain, "way_bytes", 1, _MOST_BYTES)
 
 
-def _with_cpus(part: Any, form: Callable[[Any], Any]) -> Any:
-    """Return the facts with CPUs in another form: ranges, or their numbers."""
+def _changed(part: Any, names: frozenset[str], form: Callable[[Any], Any]) -> Any:
+    """Return the facts with values of these names in another form."""
     if isinstance(part, list):
-        return [_with_cpus(one, form) for one in part]
+        return [_changed(one, names, form) for one in part]
     if not isinstance(part, dict) or part.keys() == _MESSAGE:
         return part
     return {
-        key: form(value) if key in _CPUS else _with_cpus(value, form) for key, value in part.items()
+        key: form(value) if key in names and value is not None else _changed(value, names, form)
+        for key, value in part.items()
     }
 
 

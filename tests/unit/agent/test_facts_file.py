@@ -22,3 +22,12 @@ class FactsFileTest(unittest.TestCase):
         path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "facts.yaml"
         path.write_text(facts_file.dump(facts))
         self.assertEqual(facts, facts_file.load(path))
+
+    def test_masks(self):
+        """They are hexadecimal, as in all other output, and are read again."""
+        text = facts_file.dump(stories.facts())
+        self.assertIn("    ddio_found: 0x600\n", text)
+        self.assertIn("    reserved_ways: 0x0\n", text)
+        path = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "facts.yaml"
+        path.write_text(text)
+        self.assertEqual(stories.facts(), facts_file.load(path))
