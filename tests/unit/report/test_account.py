@@ -45,6 +45,31 @@ def guest(**changes):
     return dataclasses.replace(plain, **changes)
 
 
+PAGE = """\
+Guest      pc1 (instance-00000003, 6f9619ff-8b86-d011-b42d-00cf4fc964ff)
+           flavor nfv.large
+Priority   PC: performance-critical guest
+Class      class gold (flavor=nfv.large)
+
+Domain 0   CPUs 4-5; may have 2 to 8 ways, starts with 3
+           has 3 ways 0x1c
+           0 [vsw…][pc1    ][be1    ][.][~~~~] 10
+Changes of its ways: none recorded
+
+Why not more
+  - 2026-11-21 05:00:04: refuse: no idle way
+  - 2026-11-21 05:00:04: #4: misses high: I/O presses the
+    LLC; no idle way
+  - 900 k/s LLC misses, 7.5% of its references
+  - cache domain 0 has 3 ways idle
+
+What would help
+  - iat:llc_ways=4 in flavor nfv.large: then it never has
+    fewer
+  - iat-nova hold pc1 --ways 4 --for 1h: to measure the
+    effect"""
+
+
 class TestFind(unittest.TestCase):
     def test_names(self):
         """UUID in either case, its begin, what the owner calls it, what libvirt does."""
@@ -140,6 +165,22 @@ class TestAccount(unittest.TestCase):
         self.assertIn("Class      class gold (flavor=nfv.large)", page)
         self.assertIn("refuse: no idle way", page)
         self.assertTrue(all(len(line) <= 80 for line in page.splitlines()), page)
+
+    def test_a_whole_page(self):
+        """In sixty columns."""
+        stories.two_hours_east(self)
+        self.assertEqual(PAGE, account.page(self.tell(), stories.NIGHT + 9, width=60))
+
+    def test_a_record(self):
+        """The same for programs."""
+        told = account.record(self.tell())
+        self.assertEqual(UUID, told["key"])
+        self.assertEqual(("pc1", "instance-00000003"), (told["name"], told["instance_name"]))
+        self.assertEqual((True, None), (told["here"], told["hold"]))
+        (part,) = told["domains"]
+        bounds = [part[key] for key in ("least", "initial", "most", "promised", "ways")]
+        self.assertEqual([2, 3, 8, 0, 3], bounds)
+        self.assertEqual(["cache domain 0 has 3 ways idle"], told["why_not_more"][-1:])
 
     def test_the_bounds(self):
         """The least ways are told where they differ from the most."""

@@ -3,10 +3,7 @@
 
 import dataclasses
 import math
-import os
-import time
 import unittest
-from unittest import mock
 from xml.etree import ElementTree
 
 from iat_nova.model import Group, Layout, PortGroup, WayMask
@@ -43,11 +40,7 @@ class ChartCase(unittest.TestCase):
     """All times are those of a fixed zone."""
 
     def setUp(self):
-        environment = mock.patch.dict(os.environ, TZ="UTC-2")
-        environment.start()
-        time.tzset()
-        self.addCleanup(time.tzset)
-        self.addCleanup(environment.stop)
+        stories.two_hours_east(self)
 
 
 class AxisTest(ChartCase):

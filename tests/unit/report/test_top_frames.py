@@ -2,9 +2,7 @@
 """Whole screens of iat-nova top, line by line."""
 
 import dataclasses
-import os
 import re
-import time
 from unittest import mock
 
 from iat_nova.model import (
@@ -77,14 +75,10 @@ class FrameTest(StoryCase):
 
     def setUp(self):
         super().setUp()
-        for change in (
-            mock.patch.dict(os.environ, TZ="UTC-2"),
-            mock.patch("time.time", return_value=stories.NIGHT + 20.0),
-        ):
-            change.start()
-            self.addCleanup(time.tzset)
-            self.addCleanup(change.stop)
-        time.tzset()
+        stories.two_hours_east(self)
+        clock = mock.patch("time.time", return_value=stories.NIGHT + 20.0)
+        clock.start()
+        self.addCleanup(clock.stop)
         for file in self.folder.iterdir():
             file.unlink()
         self.tell(stories.NIGHT)

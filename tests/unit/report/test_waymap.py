@@ -10,7 +10,7 @@ import unittest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from iat_nova.model import DevicePort, Group, Layout, PortGroup, WayMask
+from iat_nova.model import DevicePort, Group, Layout, PortGroup, PortRates, Sample, WayMask
 from iat_nova.report import charts, escape, waymap
 from tests.unit import stories
 
@@ -148,6 +148,73 @@ class TestWayMap(unittest.TestCase):
         red, rest = "\x1b[38;5;160m", "\x1b[38;5;16m"
         self.assertIn(f"{red}~~~ddio{rest}]", drawn)
         self.assertRegex(drawn, r"\[pc1 +" + re.escape(red) + "1+" + re.escape(rest))
+
+    def test_a_map_with_everything(self):
+        """Own, shared and DDIO's ways, and those of a port, at three widths and in colours."""
+        domain = dataclasses.replace(stories.DOMAIN, ways=8)
+        inventory = dataclasses.replace(stories.inventory(), domain=domain)
+        layout = Layout(
+            WayMask(0xC0),
+            (Group(("stack",), WayMask(0x0F)), Group((stories.PC, stories.BE), WayMask(0x78))),
+            ports=(PortGroup(("0000:3b:00.0",), WayMask(0x60)),),
+        )
+        for width, drawn in (
+            (80, "0 [vswitch               ][vswit…][pc1+be111111111~~~ddio][~~ddio] 7"),
+            (40, "0 [vswitch   ][v…][pc…1111~~~][~~] 7"),
+            (20, "0 [vswitch][…][p…111~~][~] 7"),
+        ):
+            self.assertEqual(drawn, waymap.text(layout, inventory, width=width))
+        red, black = "\x1b[38;5;160m", "\x1b[38;5;16m"
+        self.assertEqual(
+            "0 \x1b[48;5;153;38;5;16m[vswitch               ]\x1b[0m"
+            "\x1b[48;5;252;38;5;16m[vswit…]\x1b[0m"
+            f"\x1b[48;5;252;38;5;16m[pc1+be1{red}11111111{black}{red}~~~ddio{black}]\x1b[0m"
+            "\x1b[48;5;209;38;5;16m[~~ddio]\x1b[0m 7",
+            waymap.text(layout, inventory, width=80, colour=True),
+        )
+        self.assertEqual(
+            [
+                "####....  4 0xf  vswitch",
+                "...####.  4 0x78 pc1, be1",
+                "......~~  2 0xc0 DDIO",
+                ".....11.  2 0x60 0000:3b:00.0 (no tenant)",
+            ],
+            waymap.sets(layout, inventory, 60),
+        )
+        self.assertEqual([], waymap.sets(stories.layout(4), stories.inventory(), 60))
+
+    def test_colours_of_tenants(self):
+        """Ten, by the place in the inventory; ways that critical tenants share have another."""
+        grounds = [waymap.swatch(number) for number in range(10)]
+        self.assertEqual(10, len(set(grounds)))
+        self.assertEqual(grounds[1], waymap.swatch(11))
+        grouped = Layout(WayMask(0), (Group(("stack", stories.PC), WayMask(0xFF)),))
+        drawn = waymap.text(grouped, stories.inventory(), colour=True)
+        self.assertIn("\x1b[48;5;110;38;5;16m[vswitch+pc1", drawn)
+        self.assertIn("\x1b[2m[....", drawn)
+
+    def test_counted_ports(self):
+        """What each port holds and moves, as far as it is counted."""
+        sample = Sample(
+            0,
+            1.0,
+            1.0,
+            {},
+            ports={
+                "a": PortRates(3 << 20, None),
+                "b": PortRates(None, 2 << 30),
+                "c": PortRates(None, None),
+                "d": PortRates(0, 0.0),
+            },
+        )
+        self.assertEqual(
+            [
+                "a (no tenant) 3.0 MiB in the LLC",
+                "b (no tenant) 2.0 GiB/s to and from memory",
+                "d (no tenant) 0 KiB in the LLC, 0 KiB/s to and from memory",
+            ],
+            waymap.counted_ports(sample, stories.inventory()),
+        )
 
     def test_chart_of_ports(self):
         """The report's chart names the ways of one port, and of several with the same ways."""

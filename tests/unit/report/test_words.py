@@ -25,6 +25,60 @@ from iat_nova.report import decision_page, times, words
 from iat_nova.store import packing
 from tests.unit import stories
 
+PAGE = """\
+Iteration #4 of cache domain 0, 2026-11-21 05:00:00, written
+
+State      Low Keep -> I/O Demand, transition 1: misses high: I/O presses the
+           LLC
+
+Changes
+  DDIO misses  400 k/s  -> 4.2 M/s  +950 %
+  DDIO misses are above THRESHOLD_MISS_LOW 1.0 M/s
+
+What was done
+  grow ddio 2 -> 3 ways: misses 4.2 M/s above 1 M/s
+  refuse pc1: no idle way
+
+Ways
+  before 0 [vswitch ][pc1          ][be1          ][...][~~~~ddio] 10
+  after  0 [vswitch ][pc1          ][be1          ][~~~~~~~~~ddio] 10
+  moved  ddio  2 ways 0x600  -> 3 ways 0x700
+
+What was measured over 1.00 s, with the ways before the decision
+  DDIO 0x600 (2 ways): hits 31.0 M/s, misses 4.2 M/s
+  tenant  priority  ways mask  IPC references  misses  rate
+  vswitch stack I/O    2  0x3 0.89   21.0 M/s 1.2 M/s  5.7%
+  pc1     PC I/O       3 0x1c 0.63   12.0 M/s 900 k/s  7.5%
+  be1     BE           3 0xe0 0.26    3.0 M/s 733 k/s 24.4%
+
+Thresholds of iat
+  stable 3.0%
+  DDIO misses low 1.0 M/s
+  DDIO 2..6 ways
+  every 1 s"""
+
+QUIET = """\
+Iteration #4 of cache domain 0, 2026-11-21 05:00:00, only observed, nothing written
+
+State      Low Keep
+           nothing was done in this iteration
+           the strategy gave no reason
+           no move promises a gain
+
+Changes: none
+
+What was done: nothing
+
+Ways
+  after  0 [vswitch     ][pc1                ][be1                ][.....][~~~~~~~~ddio] 10
+
+What was measured over 1.00 s, beside the ways after the decision
+  DDIO 0x600 (2 ways): hits 31.0 M/s, misses 400 k/s
+  tenant  priority  ways mask IPC references misses rate
+  vswitch stack I/O    2  0x3   -          -      -    -
+  pc1     PC I/O       3 0x1c   -          -      -    -
+  be1     BE           3 0xe0   -          -      -    -"""
+
 
 class TestWords(unittest.TestCase):
     def setUp(self):
@@ -40,6 +94,32 @@ class TestWords(unittest.TestCase):
             "refuse pc1: no idle way; moved: ddio",
             words.line(self.iteration, self.inventory),
         )
+
+    def test_a_whole_page(self):
+        """Of a decision, in 80 columns."""
+        stories.two_hours_east(self)
+        page = decision_page.explain(self.iteration, self.inventory, self.settings)
+        self.assertEqual(PAGE, page)
+
+    def test_a_whole_page_of_a_quiet_iteration(self):
+        """Nothing was counted, decided or written, and no thresholds are asked for."""
+        stories.two_hours_east(self)
+        quiet = stories.quiet(4, stories.NIGHT, 2)
+        quiet = dataclasses.replace(
+            quiet,
+            effective=None,
+            layout_before=None,
+            sample=dataclasses.replace(quiet.sample, tenants={}),
+        )
+        page = decision_page.explain(
+            quiet,
+            self.inventory,
+            self.settings,
+            width=100,
+            thresholds=False,
+            search="no move promises a gain",
+        )
+        self.assertEqual(QUIET, page)
 
     def test_explain(self):
         """The page names the transition in words, what moved against which threshold, and holds."""
