@@ -3,9 +3,8 @@
 
 cosmic-ray makes the faults. Each fault is tested by the module's own tests alone: the test module
 of the same name, else the test modules that import the module, else the test module of the folder's
-name, else all test modules of the folder. Annotations of functions are left out: nothing evaluates
-them. The faults are planted into a copy of the checkout. The exit status is 1 if a fault stays
-unnoticed.
+name, else all test modules of the folder. Annotations are left out: mypy reads them, no test does.
+The faults are planted into a copy of the checkout. The exit status is 1 if a fault stays unnoticed.
 
     tox -e mutate                                # lines that differ from the branch main
     tox -e mutate -- --base HEAD~3
@@ -78,16 +77,16 @@ def _imported(test: pathlib.Path) -> Iterator[str]:
 
 
 def annotations(module: pathlib.Path) -> Iterator[ast.expr]:
-    """Yield the annotations of a module's functions: arguments and results."""
+    """Yield a module's annotations: of arguments, results, variables and fields."""
     for node in ast.walk(ast.parse(module.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.arg) and node.annotation is not None:
+        if isinstance(node, ast.arg | ast.AnnAssign) and node.annotation is not None:
             yield node.annotation
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.returns is not None:
             yield node.returns
 
 
 def faults(modules: list[pathlib.Path]) -> list[MutationSpec]:
-    """Return every fault that cosmic-ray can plant, outside functions' annotations."""
+    """Return every fault that cosmic-ray can plant, outside annotations."""
     unevaluated = {
         module: [
             ((one.lineno, one.col_offset), (one.end_lineno, one.end_col_offset))
