@@ -5,6 +5,7 @@ import dataclasses
 import math
 import unittest
 
+from iat_nova import policy
 from iat_nova.model import (
     DDIO,
     Action,
@@ -22,6 +23,7 @@ from iat_nova.model import (
     decisions,
 )
 from tests.unit import frozen
+from tests.unit.policy.hosts import ONE
 
 
 def sample(hits, misses, writes):
@@ -90,6 +92,10 @@ class TestRatios(unittest.TestCase):
 
 
 class TestParameters(unittest.TestCase):
+    def test_the_default_policys(self):
+        """The default policy writes them all down."""
+        self.assertEqual(Parameters(), policy.default(ONE).parameters)
+
     def test_the_papers(self):
         """Section VI-A of ISCA 2021: 3 %, a million misses, a second, six ways at most."""
         paper = Parameters()

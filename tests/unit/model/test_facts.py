@@ -95,6 +95,7 @@ class BandwidthTest(unittest.TestCase):
             self.assertEqual(limit, control.limit(percent))
         self.assertEqual((1, 1), control.percents)
         self.assertEqual(23.875, control.gbps(50))
+        self.assertEqual(50.0, control.felt_below(381e9 / 8 / 2))
 
     def test_percentages_are_different_limits(self) -> None:
         """Also where a percent is less than a step, of a slow memory or a coarse limit."""
@@ -118,11 +119,13 @@ class BandwidthTest(unittest.TestCase):
         control = BandwidthControl(10, 10, 100, percent=True)
         self.assertEqual(((10, 10), 40), (control.percents, control.limit(40)))
         self.assertIsNone(control.gbps(40))
+        self.assertEqual(100.0, control.felt_below(1e9))
 
     def test_nobody_said(self) -> None:
         """Then there is no percentage."""
         control = BandwidthControl(1, 1, 2048, percent=False)
         self.assertEqual((None, None), (control.percents, control.gbps(40)))
+        self.assertEqual(100.0, control.felt_below(1e9))
         with self.assertRaisesRegex(ValueError, "what 100 % of memory bandwidth is"):
             control.limit(40)
 

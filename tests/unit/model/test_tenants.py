@@ -4,7 +4,15 @@
 import dataclasses
 import unittest
 
-from iat_nova.model import DevicePort, DomainInventory, Tenant, TenantKind, WayRequest, tenants
+from iat_nova.model import (
+    DeviceModel,
+    DevicePort,
+    DomainInventory,
+    Tenant,
+    TenantKind,
+    WayRequest,
+    tenants,
+)
 from tests.unit import frozen
 from tests.unit.build import domain, tenant
 
@@ -28,6 +36,23 @@ class TenantTest(unittest.TestCase):
         web, pool = guest(0, "web"), tenant("pool", kind=TenantKind.POOL)
         self.assertEqual((UUIDS[0], UUIDS[0]), (web.uuid, web.key))
         self.assertEqual((None, "pool"), (pool.uuid, pool.key))
+
+    def test_what_nobody_asked_for(self) -> None:
+        """A tenant has two ways at first, all bandwidth, and the weight of any other."""
+        request, one = WayRequest(), tenant("web")
+        self.assertEqual(
+            (1, 2, 0, False), (request.min, request.initial, request.promised, request.held)
+        )
+        self.assertEqual((100, 1.0), (one.bandwidth_min, one.weight))
+
+    def test_who_has_a_device(self) -> None:
+        """Whoever has a VF, or a device by its PCI address; a port of the switch is none."""
+        for model, devices, expected in (
+            (DeviceModel.SLICING, (), True),
+            (DeviceModel.NONE, ("vda", "0000:3b:02.1"), True),
+            (DeviceModel.AGGREGATION, ("dpdk0",), False),
+        ):
+            self.assertIs(expected, guest(0, "web", model=model, devices=devices).has_device)
 
     def test_whose_counters_count(self) -> None:
         """Those of the vCPUs' CPUs; of the emulator's only where there are no others."""

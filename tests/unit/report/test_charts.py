@@ -80,6 +80,17 @@ class AxisTest(ChartCase):
                 self.assertEqual([one for one in (first, second) if one][:count], texts)
                 self.assertTrue(all(begin_s <= at_s <= begin_s + span_s for at_s, _ in found))
 
+    def test_steps(self):
+        """From a second to a day, each a part of the next larger unit."""
+        for span_s, second in (
+            (8, "02:00:01"), (16, "02:00:02"), (40, "02:00:05"), (80, "02:00:10"),
+            (120, "02:00:15"), (240, "02:00:30"), (480, "02:01"), (960, "02:02"), (2400, "02:05"),
+            (4800, "02:10"), (7200, "02:15"), (14400, "02:30"), (28800, "03:00"),
+            (57600, "04:00"), (86399, "06:00"), (172800, "01 Jan 12:00"), (345600, "02 Jan 00:00"),
+            (691200, "03 Jan 00:00"), (1382400, "05 Jan 00:00"),
+        ):  # fmt: skip
+            self.assertEqual(second, Axis(0.0, span_s).ticks()[1][1], span_s)
+
     def test_labels_stay_inside_the_drawing(self):
         """The last one is moved to the left."""
         svg = charts.curves(Axis(0.0, 480.0), [])
@@ -176,11 +187,12 @@ class StripTest(ChartCase):
     def test_states(self):
         """Periods of one state that follow each other are one box; a gap divides them."""
         svg = self.states(
-            (0.0, 100.0, "Low Keep"), (100.0, 300.0, "Low Keep"), (310.0, 400.0, "Low Keep"),
-            (400.0, 500.0, "I/O"), (500.0, 500.0, "Low Keep"),
+            (0.0, 0.0, "I/O"), (0.0, 100.0, "Low Keep"), (100.0, 300.0, "Low Keep"),
+            (310.0, 400.0, "Low Keep"), (400.0, 500.0, "I/O"), (500.0, 500.0, "Low Keep"),
         )  # fmt: skip
         self.assertEqual(
             [
+                " 72.0 1 0.8 22 2 I/O, from 02:00:00 to 02:00:00",
                 "low 72.0 1 300.0 22 2 Low Keep, from 02:00:00 to 02:05:00",
                 "on-low 222.0 16.0 middle Low Keep",
                 "low 382.0 1 90.0 22 2 Low Keep, from 02:05:10 to 02:06:40",
@@ -253,7 +265,8 @@ class CurveTest(ChartCase):
     def test_the_highest_value(self):
         """The next round number, above a limit as well; without values 1."""
         for values, limit, top in (
-            ((), None, "1.0"), ((0.0,), None, "1.0"), ((1.0,), None, "1.0"), ((1.2,), None, "2.0"),
+            ((), None, "1.0"), ((0.0,), None, "1.0"), ((1.0,), None, "1.0"), ((0.5,), None, "0.5"),
+            ((1.2,), None, "2.0"),
             ((2.5,), None, "3.0"), ((3.5,), None, "4.0"), ((45.0,), None, "50.0"),
             ((55.0,), None, "60.0"), ((61.0,), None, "80.0"), ((85.0,), None, "100.0"),
             ((math.inf,), None, "1.0"), ((1.0,), (38.0, ""), "50.0"), ((1.0,), (36.0, ""), "40.0"),

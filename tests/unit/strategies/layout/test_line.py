@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.strategies.layout.line import from_below, line, pack
+from iat_nova.strategies.layout.line import Line, from_below, line, pack
 
 
 class AdmitsTest(unittest.TestCase):
@@ -34,6 +34,38 @@ class AdmitsTest(unittest.TestCase):
         self.assertFalse(broken.admits(0x02F, 5))
 
 
+class EndTest(unittest.TestCase):
+    """Where a mask of so many ways ends that begins at a place; 0: there is no such mask."""
+
+    def ends(self, on: Line, start: int) -> list[int]:
+        """Return the ends of masks of one, two and more ways."""
+        return [on.end(start, ways) for ways in range(1, on.length - start + 1)]
+
+    def test_coerced_ways_in_the_middle(self) -> None:
+        """A mask from the unit's begin has all of it; none begins within, or ends there."""
+        on = line(0x1F, 0x0C, True)
+        self.assertEqual(
+            [[1, 2, 0, 4, 5], [2, 0, 4, 5], [4, 4, 5], [0, 0], [5]],
+            [self.ends(on, start) for start in range(5)],
+        )
+        self.assertEqual((5, 4), (on.length, on.units))
+        self.assertEqual(0, on.end(3, 3))
+        self.assertEqual([0x0C, 0x1E], [on.mask(2, 4), on.mask(1, 5)])
+
+    def test_a_reserved_way(self) -> None:
+        """A mask ends below it, or begins above it, unless masks may have gaps."""
+        broken, sparse = line(0x1B, 0, True), line(0x1B, 0, False)
+        self.assertEqual(
+            [[1, 2, 0, 0], [2, 0, 0], [3, 4]], [self.ends(broken, n) for n in (0, 1, 2)]
+        )
+        self.assertEqual([2, 3, 4], self.ends(sparse, 1))
+        self.assertEqual((4, 4), (sparse.length, sparse.units))
+
+    def test_one_coerced_way(self) -> None:
+        """Is as any other."""
+        self.assertEqual(line(0x1F, 0, True), line(0x1F, 0x10, True))
+
+
 class PackTest(unittest.TestCase):
     """Masks side by side on an empty line."""
 
@@ -55,6 +87,19 @@ class PackTest(unittest.TestCase):
         found = pack((4, 3, 3), line(0x7FF, 0x600, True), 9)
         assert found is not None
         self.assertEqual(((0, 4), (4, 7), (8, 11)), found.spans)
+
+    def test_no_mask_in_coerced_ways(self) -> None:
+        """They stay free where all masks fit below; else the last that can gives up least."""
+        for sizes, coerced, clean, spans, overlaps in (
+            ((4, 3), 0x600, 9, ((0, 4), (4, 7)), (0, 0)),
+            ((4, 5), 0x600, 9, ((0, 4), (4, 9)), (0, 0)),
+            ((4, 4, 1), 0x600, 7, ((0, 4), (4, 8), (8, 9)), (0, 1, 1)),
+            ((2, 2, 7), 0x600, 11, ((0, 2), (2, 4), (4, 11)), (0, 0, 0)),
+        ):
+            found = pack(sizes, line(0x7FF, coerced, True), clean)
+            assert found is not None
+            self.assertEqual((spans, overlaps), (found.spans, found.overlaps))
+        self.assertIsNone(pack((4, 4, 4), line(0x7FF, 0x600, True), 9))
 
     def test_only_regular_lines_are_filled(self) -> None:
         """Reserved ways in between, or coerced ways below the top, want a search."""
