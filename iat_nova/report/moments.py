@@ -20,6 +20,7 @@ LATEST = 50  # decisions that are searched for the last change of ways
 UNWRITTEN_S = 10.0  # iterations of so long a time may be missing after a kill (see `store.writer`)
 SEARCHED_S = 60.0  # after a decision, in which the end of the search is looked for
 THINNED_S = 60.0  # and of so long a time before the next kept one, where they are thinned out
+SEARCH_ENDED = "nothing-to-try"  # the code of the reason that a search for moves found none
 
 
 class Loop(enum.StrEnum):
@@ -129,12 +130,18 @@ def searched(reader: HistoryReader, recorded: Recorded) -> Recorded | None:
         return None
     begin_s = decided.iteration.wall_s
     end_s = min(iteration.wall_s, begin_s + SEARCHED_S)
-    rows = (one for one in reader.between(begin_s, end_s, domain) if one.row <= recorded.row)
+    found = search_end(reader, domain, begin_s, end_s)
+    return found if found is not None and found.row <= recorded.row else None
+
+
+def search_end(reader: HistoryReader, domain: int, begin_s: float, end_s: float) -> Recorded | None:
+    """Return the last iteration of a period (wall clock) that ends a search for moves."""
+    rows = reader.between(begin_s, end_s, domain)
     return max(filter(_ends_search, rows), key=lambda one: one.row, default=None)
 
 
 def _ends_search(recorded: Recorded) -> bool:
-    return any(one.code == "nothing-to-try" for one in recorded.iteration.decision.why)
+    return any(one.code == SEARCH_ENDED for one in recorded.iteration.decision.why)
 
 
 def ended(reader: HistoryReader, agent: AgentNow) -> str | None:
@@ -246,7 +253,7 @@ def since_search(found: Recorded | None, inventory: DomainInventory | None) -> s
     if found is None:
         return ""
     decision = found.iteration.decision
-    said = tuple(one for one in decision.why if one.code == "nothing-to-try")
+    said = tuple(one for one in decision.why if one.code == SEARCH_ENDED)
     return f"at #{decision.iteration}: {_sentences(said, found, inventory)}"
 
 

@@ -72,7 +72,10 @@ def _quiet(
     end_s: float,
     known: Mapping[int, DomainInventory],
 ) -> Iterator[Stretch]:
-    """Yield a stretch with its most frequent reasons; nothing without a reason."""
+    """Yield a stretch with its most frequent reasons, and why the search at its begin ended.
+
+    A period without a reason yields nothing.
+    """
     counts: collections.Counter[tuple[str, ...]] = collections.Counter()
     latest: dict[tuple[str, ...], Recorded] = {}
     for recorded in reader.between(begin_s, end_s, domain, at_most=SAMPLES):
@@ -84,12 +87,18 @@ def _quiet(
     if not counts:
         return
     texts = []
+    told: set[str] = set()
     for codes, count in counts.most_common(REASONS):
+        told.update(codes)
         example = latest[codes]
         share = "" if len(counts) == 1 else f" ({count / counts.total():.0%} of the time)"
         when = times.local_time(example.iteration.wall_s, "%H:%M:%S")
         inventory = known.get(example.iteration.inventory_id)
         texts.append(f"{when}: {moments.reasons(example, inventory)}{share}")
+    search = moments.search_end(reader, domain, begin_s, min(end_s, begin_s + LEAST_S))
+    if search is not None and moments.SEARCH_ENDED not in told:
+        inventory = known.get(search.iteration.inventory_id)
+        texts.append(moments.since_search(search, inventory))
     busy = any(code in BUSY for code in itertools.chain.from_iterable(counts))
     yield Stretch(begin_s, end_s, "; ".join(texts), busy, decided=True)
 

@@ -30,6 +30,13 @@ class StretchTest(MomentCase):
         self.assertIn('<rect class="quiet"', page)
         self.assertIn("<b>97%</b>", page)
 
+    def test_a_stretch_has_the_end_of_the_search(self) -> None:
+        """The moves and what was against them were told once, at its begin."""
+        self.iterate(1, 400, searched=4)
+        page = self.page()
+        row = page.index("nothing done for 6 min 38 s")
+        self.assertIn("awake; at #4: nothing more to try: no move is", page[row : row + 300])
+
     def test_a_short_time_is_no_stretch(self) -> None:
         """Nine seconds without a decision are not listed."""
         self.iterate(1, 11)
