@@ -58,7 +58,9 @@ examples:
         table = parsed_args.formatter == "table"
         if table and not (parsed_args.long or parsed_args.columns):
             width = shutil.get_terminal_size().columns
-            self._below = (view.LEGEND, *_warnings(seen.domains))
+            unwritten = any(one.latest and not one.written for one in seen.domains)
+            note = (_UNWRITTEN,) if unwritten else ()
+            self._below = (view.LEGEND, *note, *_warnings(seen.domains))
             if ports := port_table.lines(seen.domains, width):
                 self._below += ("", *ports)
             return _brief(seen.domains, width)
@@ -112,6 +114,7 @@ def _yes_or_no(value: object) -> object:
 
 
 _LEAST_NAME = 12  # columns of a name
+_UNWRITTEN = "These ways are decided and not written: the agent only observes."
 
 
 def _brief(domains: Sequence[DomainView], width: int) -> Table:

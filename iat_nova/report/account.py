@@ -373,7 +373,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
         more = f", {lent} of them lent" if lent else ""
         inbound = part.seen.inbound
         shared = ", shared with DDIO" if inbound and mask.overlaps(inbound) else ""
-        yield f"           has {figures.ways(mask.count)} {mask}{more}{shared}"
+        has = "has" if part.seen.written else "would have, where the agent wrote,"
+        yield f"           {has} {figures.ways(mask.count)} {mask}{more}{shared}"
         limit = layout.bandwidth_of(tenant.id)
         if limit != UNLIMITED:
             least = f"the policy leaves it {tenant.bandwidth_min} % at least"

@@ -60,7 +60,7 @@ def explain(
     """
     decision = iteration.decision
     names = Names(inventory, iteration.former)
-    written = "written" if iteration.effective is not None else "only observed, nothing written"
+    written = "written" if iteration.effective is not None else "not written"
     parameters = settings.parameters.of(iteration.domain) if settings else None
     blocks = [
         [
@@ -210,11 +210,13 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory, width: int) 
         )
     ddio = inbound(sample)
     place = f"{layout.ddio} ({figures.ways(layout.ddio.count)})" if layout.ddio else "in any way"
+    beside = "with the ways before the decision" if before else "beside the ways after the decision"
+    if iteration.effective is None:
+        beside = "beside ways that were decided and not written"
     if layout.dca_off:
         ddio += f", off at root ports {', '.join(layout.dca_off)}"
     return [
-        f"What was measured over {sample.interval_s:.2f} s, "
-        + ("with the ways before the decision" if before else "beside the ways after the decision"),
+        f"What was measured over {sample.interval_s:.2f} s, {beside}",
         f"  DDIO {place}: {ddio}",
         *(
             line

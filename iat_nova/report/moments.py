@@ -213,7 +213,7 @@ def lines(moment: Moment, *, width: int) -> list[str]:
         before = f"The last decision, {number} of the agent before, was {ago} before"
         text = f"{_start(moment)}. {before}"
     else:
-        text = f"decision {number}, {ago} before, was in force"
+        text = f"decision {number}, {ago} before, {_force(moment)}"
         if moment.unclean_by_s is not None:
             text += f"; {_unclean(moment)} at or before {times.moment(moment.unclean_by_s)}"
     found = [f"{when}: {escape.plain(text)}"]
@@ -221,6 +221,16 @@ def lines(moment: Moment, *, width: int) -> list[str]:
         found.append(f"#{last.decision.iteration} {_since(moment)}")
     wrapped = [line for text in found for line in escape.wrap(text, width - 11, 12)]
     return [f"{'' if number else 'Moment':<11}{line}" for number, line in enumerate(wrapped)]
+
+
+def _force(moment: Moment) -> str:
+    """Return whether the ways of the last decision were on the hardware."""
+    last = moment.last.iteration
+    if last.effective is not None:
+        return "was in force"
+    if moment.decision.iteration.effective is None:
+        return "was not written: the agent only observed"
+    return f"was written; #{last.decision.iteration} wrote nothing: the agent only observed"
 
 
 def _since(moment: Moment) -> str:
@@ -287,6 +297,8 @@ def _unclean(moment: Moment) -> str:
 def _end(moment: Moment) -> str:
     """Return how and when the last agent ended, and what became of the masks."""
     if moment.since is None:
+        if moment.last.iteration.effective is None:
+            return f"{_unclean(moment)}; its last iteration wrote nothing"
         return f"{_unclean(moment)}; masks are kept as written until they are restored"
     when = times.moment(moment.since.wall_s)
     if moment.loop is Loop.HANDED_OVER:
@@ -307,6 +319,7 @@ def record(moment: Moment) -> dict[str, Any]:
         "agent": moment.loop.value,
         "since_s": moment.since.wall_s if moment.since is not None else None,
         "restored": moment.restored,
+        "written": last.effective is not None,
         "unclean_by_s": moment.unclean_by_s,
         "decided_s_ago": max(0.0, moment.wall_s - moment.decision.iteration.wall_s),
         "last_iteration": last.decision.iteration,

@@ -49,6 +49,11 @@ class DomainView:
         """The decided layout; None before the first iteration."""
         return self.latest.iteration.decision.layout if self.latest else None
 
+    @property
+    def written(self) -> bool:
+        """Whether the last iteration wrote its layout; if not, masks are only decided."""
+        return self.latest is not None and self.latest.iteration.effective is not None
+
     def mask_of(self, tenant: str) -> WayMask | None:
         """Return a tenant's mask as read back from the machine, else as decided."""
         if self.latest is None:

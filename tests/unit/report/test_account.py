@@ -112,12 +112,12 @@ class TestFind(unittest.TestCase):
 class TestAccount(unittest.TestCase):
     def tell(
         self, tenant=None, *, counted=True, limit=None, masks=None, burst=4, told=True, gone=False,
-        **status,
+        written=True, **status,
     ):  # fmt: skip
         """Write a story with one tenant changed; return the account of somebody.
 
         `burst`: the iteration that moves ways. `told`: whether it says why. `gone`: whether
-        somebody has left before the last iteration.
+        somebody has left before the last iteration. `written`: whether masks were written.
         """
         folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-account-"))
         self.addCleanup(shutil.rmtree, folder)
@@ -134,6 +134,8 @@ class TestAccount(unittest.TestCase):
                 left = {0: dataclasses.replace(first, tenants=(first.tenants[0], first.tenants[2]))}
                 row = history.inventory(clock.wall(), there.facts, left, {})
             iteration = make(number, stories.NIGHT + number, inventory_id=row)
+            if not written:
+                iteration = dataclasses.replace(iteration, effective=None)
             if not told:
                 silent = dataclasses.replace(iteration.decision, why=())
                 iteration = dataclasses.replace(iteration, decision=silent)
@@ -194,6 +196,13 @@ class TestAccount(unittest.TestCase):
         told = self.tell(gone=True)
         self.assertFalse(told.here)
         self.assertIsNone(told.parts[0].mask)
+
+    def test_an_agent_that_only_observes(self):
+        """A guest has no ways that are decided and not written."""
+        self.assertIn("  has 3 ways 0x1c", account.page(self.tell(), stories.NIGHT + 9))
+        page = account.page(self.tell(written=False), stories.NIGHT + 9)
+        self.assertIn("would have, where the agent wrote, 3 ways 0x1c", page)
+        self.assertNotIn("  has 3 ways", page)
 
     def test_iterations_that_moved_nothing(self):
         """The last one, and the last decision where it says why."""

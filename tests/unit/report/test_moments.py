@@ -82,6 +82,22 @@ class MomentTest(MomentCase):
         self.assertEqual(20, self.at(20.5, exact=True).decision.iteration.decision.iteration)
         self.assertEqual("no tenant is awake", moments.record(found)["why"])
 
+    def test_an_agent_that_only_observes(self) -> None:
+        """Its decisions are in force at no moment; those of before were written."""
+        self.iterate(1, 10)
+        self.clock.wall_s += 1
+        made = stories.quiet(11, self.clock.wall_s, inventory_id=self.row)
+        self.history.record(dataclasses.replace(made, effective=None))
+        self.assertIn("was written; #11 wrote nothing: the agent only observed", self.said(11.5))
+        self.assertIs(False, moments.record(self.at(11.5))["written"])
+        self.clock.wall_s += 1
+        made = stories.burst(12, self.clock.wall_s, inventory_id=self.row)
+        self.history.record(dataclasses.replace(made, effective=None))
+        said = self.said(12.5)
+        self.assertIn("decision #12, 0.5 s before, was not written: the agent only observ", said)
+        self.assertNotIn("in force", said)
+        self.assertIn("its last iteration wrote nothing", self.said(60, GONE))
+
     def test_the_end_of_the_search(self) -> None:
         """What was against each move was told once: it is told of all iterations since."""
         self.iterate(1, 30, searched=4)

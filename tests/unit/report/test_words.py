@@ -58,7 +58,7 @@ Thresholds of iat
   every 1 s"""
 
 QUIET = """\
-Iteration #4 of cache domain 0, 2026-11-21 05:00:00, only observed, nothing written
+Iteration #4 of cache domain 0, 2026-11-21 05:00:00, not written
 
 State      Low Keep
            nothing was done in this iteration
@@ -72,7 +72,7 @@ What was done: nothing
 Ways
   after  0 [vswitch     ][pc1                ][be1                ][.....][~~~~~~~~ddio] 10
 
-What was measured over 1.00 s, beside the ways after the decision
+What was measured over 1.00 s, beside ways that were decided and not written
   DDIO 0x600 (2 ways): hits 31.0 M/s, misses 400 k/s
   tenant  priority  ways mask IPC references misses rate
   vswitch stack I/O    2  0x3   -          -      -    -
@@ -227,7 +227,7 @@ class TestWords(unittest.TestCase):
     def test_observed(self):
         """A decision that was not written says so."""
         observed = dataclasses.replace(self.iteration, effective=None)
-        self.assertIn("nothing written", decision_page.explain(observed, self.inventory, None))
+        self.assertIn(", not written\n", decision_page.explain(observed, self.inventory, None))
 
     def test_coerced_mask(self):
         """A mask the machine made something else of is shown with both values."""
