@@ -201,9 +201,7 @@ def events(
             continue
         path: Path = ("events", number)
         if length_s is not None and given["at_s"] >= length_s:
-            checked.complain(
-                (*path, "at"), f"the scenario is over then: its length is {length_s:g} s"
-            )
+            checked.complain((*path, "at"), over(length_s))
         subject, _, key = given["set"].rpartition(".")
         group, name, names = "workload", subject, list(workloads)
         if subject == "ddio":
@@ -237,6 +235,11 @@ def events(
     found.sort(key=lambda one: one[1].at_s)
     _check_rates(checked, found, traffic, nics)
     return tuple(event for _, event in found)
+
+
+def over(length_s: float) -> str:
+    """Return the problem of a moment at which the scenario is over."""
+    return f"the scenario is over then: its length is {length_s:g} s"
 
 
 def _given(checked: Checked, group: str) -> Sequence[str]:

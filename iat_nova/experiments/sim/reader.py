@@ -262,6 +262,7 @@ def _attachment(given: Mapping[str, Any], nics: Mapping[str, NicSpec]) -> Attach
 
 def _stays(checked: Checked) -> dict[str, Stay]:
     """Read the arrivals and departures of guests from the section ``guests``, by UUID."""
+    length_s = checked.value.get("length_s", math.inf)
     found = {}
     for number, item in enumerate(checked.value.get("guests", [])):
         if item is None or not {"arrives_s", "leaves_s"} & item.keys():
@@ -269,6 +270,9 @@ def _stays(checked: Checked) -> dict[str, Stay]:
         stay = cattrs.structure(item, Stay)
         if stay.leaves_s <= stay.arrives_s:
             checked.complain(("guests", number, "leaves"), "the guest must arrive before it leaves")
+        for key in ("arrives", "leaves"):
+            if item.get(f"{key}_s", 0.0) >= length_s:
+                checked.complain(("guests", number, key), load_reader.over(length_s))
         found[item["uuid"]] = stay
     return found
 

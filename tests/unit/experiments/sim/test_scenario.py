@@ -139,6 +139,16 @@ class TestProblems(unittest.TestCase):
         ),
         (
             "64B}",
+            "64B}\nguests: [{name: a, uuid: u, arrives: 10s}]",
+            "line 10: guests.0..arrives: the scenario is over then: its length is 10 s",
+        ),
+        (
+            "64B}",
+            "64B}\nguests: [{name: a, uuid: u, leaves: 11s}]",
+            "line 10: guests.0..leaves: the scenario is over then: its length is 10 s",
+        ),
+        (
+            "64B}",
             "64B}\nrestarts: [10s]",
             "line 10: restarts.0.: invalid time: expected .* before the end",
         ),
