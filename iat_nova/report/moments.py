@@ -60,9 +60,10 @@ class Moment:
 
     `last`: the last iteration up to the moment. `decision`: the last decision that changed ways,
     else the last with an effect, else `last`. `since`: the event that began the state of the loop,
-    or None. `restored`: the original settings were restored after `last`. `inventory`: the tenants
-    of `last`. `unclean_by_s`: the agent ended after `last` and before this time without a record of
-    its end; None if it did not. `searched`: the iteration that ended the last search (`searched`).
+    or None; of an unclean end the last event before. `restored`: the original settings were
+    restored after `last`. `inventory`: the tenants of `last`. `unclean_by_s`: the agent ended after
+    `last` and before this time without a record of its end; None if it did not. `searched`: the
+    iteration that ended the last search (`searched`).
     """
 
     wall_s: float
@@ -97,7 +98,7 @@ def at(
     begin_s = last.iteration.wall_s
     events = reader.events(EVENTS, begin_s, wall_s)
     loop, since = _loop(reversed(events))
-    unclean_by_s = _unclean_by(reader, last, wall_s, agent) if since is None else None
+    unclean_by_s = _unclean_by(reader, last, since, wall_s, agent) if loop.ran else None
     if unclean_by_s is not None:
         unclean_by_s = min(unclean_by_s, seen_s)
         loop = Loop.UNCLEAN if wall_s >= unclean_by_s else loop
@@ -149,7 +150,7 @@ def ended(reader: HistoryReader, agent: AgentNow) -> str | None:
     if agent.alive:
         return None
     moment = at(reader, math.inf, None, agent, exact=True)
-    if moment is None or moment.loop.ran:
+    if moment is None:
         return "no agent runs"
     return escape.plain(f"no agent runs: {_end(moment)}")
 
@@ -173,24 +174,30 @@ def _loop(events: Iterable[Event]) -> tuple[Loop, Event | None]:
 
 
 def _unclean_by(
-    reader: HistoryReader, last: Recorded, wall_s: float, agent: AgentNow
+    reader: HistoryReader, last: Recorded, since: Event | None, wall_s: float, agent: AgentNow
 ) -> float | None:
     """Return the time by which the agent had ended without an event after `last`, or None.
 
-    The last iterations of a killed agent may be missing, and so may thinned-out iterations.
+    The last iterations of a killed agent may be missing, and so may thinned-out iterations. An
+    agent that starts or is paused (`since`) has none: it ended before the next agent started.
     """
     following = reader.next(last)
     until_s = math.inf if following is None else following.iteration.wall_s
     events = reversed(reader.events(EVENTS, wall_s, until_s))
-    turn = next((one.message.code for one in events if one.message.code in _TURNS), None)
+    turn = next((one for one in events if is_turn(one) and one != since), None)
     if turn is not None:
-        ended = turn == "agent-started"  # the end of the agent before is not recorded
+        until_s = turn.wall_s
+        ended = turn.message.code == "agent-started"  # the end of the agent before is not recorded
     elif following is None:
         ended = not agent.alive
     else:
-        ended = following.iteration.decision.iteration <= last.iteration.decision.iteration
+        ended = since is None and (
+            following.iteration.decision.iteration <= last.iteration.decision.iteration
+        )
     if not ended:
         return None
+    if since is not None:
+        return until_s
     whole_s = reader.whole_since()
     thinned = whole_s is not None and last.iteration.wall_s < whole_s
     return last.iteration.wall_s + UNWRITTEN_S + (THINNED_S if thinned else 0.0)
@@ -290,13 +297,16 @@ def _start(moment: Moment) -> str:
 
 def _unclean(moment: Moment) -> str:
     """Return that the last agent ended without a record of its end."""
-    when = times.moment(moment.last.iteration.wall_s)
+    known = moment.since or moment.last.iteration
+    when = times.moment(known.wall_s)
     return f"unclean shutdown after {when} (the agent was killed, or the host failed)"
 
 
 def _end(moment: Moment) -> str:
     """Return how and when the last agent ended, and what became of the masks."""
-    if moment.since is None:
+    if moment.since is None or moment.loop is Loop.UNCLEAN:
+        if moment.restored:
+            return f"{_unclean(moment)}; original settings had been restored"
         if moment.last.iteration.effective is None:
             return f"{_unclean(moment)}; its last iteration wrote nothing"
         return f"{_unclean(moment)}; masks are kept as written until they are restored"
@@ -313,11 +323,11 @@ def _sentence(event: Event | None) -> str:
 
 def record(moment: Moment) -> dict[str, Any]:
     """Return the moment as plain values."""
-    last = moment.last.iteration
+    last, since = moment.last.iteration, moment.since
     return {
         "wall_s": moment.wall_s,
         "agent": moment.loop.value,
-        "since_s": moment.since.wall_s if moment.since is not None else None,
+        "since_s": since.wall_s if since is not None and moment.loop is not Loop.UNCLEAN else None,
         "restored": moment.restored,
         "written": last.effective is not None,
         "unclean_by_s": moment.unclean_by_s,

@@ -2,6 +2,7 @@
 """The ways in force at a moment, or that no agent ran: gaps of every kind."""
 
 import dataclasses
+import math
 import pathlib
 import shutil
 import tempfile
@@ -55,17 +56,22 @@ class MomentCase(unittest.TestCase):
                 made = dataclasses.replace(made, decision=decision)
             self.history.record(made)
 
-    def at(self, second: float, agent: AgentNow = ALIVE, *, exact: bool = False) -> Moment:
-        """Return the moment so many seconds after the begin."""
+    def at(
+        self, second: float, agent: AgentNow = ALIVE, *, exact: bool = False, seen: float = math.inf
+    ) -> Moment:
+        """Return the moment so many seconds after the begin; `seen`: when the agent was seen."""
         self.assertTrue(self.history.flush(60.0), self.history.problem)
         with HistoryReader(self.path) as reader:
-            found = moments.at(reader, NIGHT + second, None, agent, exact=exact)
+            found = moments.at(
+                reader, NIGHT + second, None, agent, exact=exact, seen_s=NIGHT + seen
+            )
         assert found is not None
         return found
 
-    def said(self, second: float, agent: AgentNow = ALIVE) -> str:
+    def said(self, second: float, agent: AgentNow = ALIVE, *, seen: float = math.inf) -> str:
         """Return the lines of a moment as one text."""
-        return " ".join(" ".join(moments.lines(self.at(second, agent), width=80)).split())
+        found = self.at(second, agent, seen=seen)
+        return " ".join(" ".join(moments.lines(found, width=80)).split())
 
 
 class MomentTest(MomentCase):
@@ -242,6 +248,35 @@ class MomentTest(MomentCase):
             "paused until `iat-nova resume` by eve: firmware: keeping present masks", said
         )
         self.assertIs(Loop.RUNNING, self.at(75).loop)
+
+    def test_a_pause_without_an_agent(self) -> None:
+        """An agent that was killed while it was paused: no pause holds, and no agent runs."""
+        self.iterate(1, 10)
+        self.clock.wall_s += 1
+        self.history.event(self.clock.wall_s, "info", holds.paused(Pause(NIGHT)))
+        self.assertIs(Loop.PAUSED, self.at(200, ALIVE).loop)
+        data = moments.record(self.at(200, GONE, seen=199))
+        self.assertEqual(("unclean", None), (data["agent"], data["since_s"]))
+        said = self.said(200, GONE, seen=199)
+        self.assertIn("no agent ran: unclean shutdown after 2026-11-21 03:00:11", said)
+        self.assertNotIn("pause", said)
+        self.clock.wall_s = NIGHT + 250
+        self.event("agent-started", version="1", pid=2)
+        self.assertIs(Loop.PAUSED, self.at(200).loop)
+        self.assertIs(Loop.STARTING, self.at(251).loop)
+
+    def test_a_start_without_an_agent(self) -> None:
+        """An agent that was killed before its first decision."""
+        self.iterate(1, 10)
+        self.event("restored", parts=("masks",))
+        self.event("agent-stopped")
+        self.clock.wall_s += 100
+        self.event("agent-started", version="1", pid=2)
+        self.assertIs(Loop.STARTING, self.at(200, ALIVE).loop)
+        self.assertIs(Loop.UNCLEAN, self.at(200, GONE, seen=199).loop)
+        said = self.said(200, GONE, seen=199)
+        self.assertIn("unclean shutdown after 2026-11-21 03:01:50", said)
+        self.assertIn("original settings had been restored", said)
 
     def test_a_hand_over(self) -> None:
         """Masks stay although no agent runs for a while; the numbers go on."""
