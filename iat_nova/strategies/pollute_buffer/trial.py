@@ -11,9 +11,7 @@ from iat_nova.model import (
     DomainInventory,
     Message,
     Parameters,
-    Priority,
     Tenant,
-    TenantKind,
     message,
 )
 from iat_nova.strategies import readings
@@ -100,7 +98,7 @@ def _verdict(
     speeds, most = judge.gain(tenants, state.looks, looks)
     with_floors, _ = judge.gain(tenants, state.looks, looks, floors.known(state, tenants, numbers))
     # Only a trial that gives back ways or bandwidth which the plan took may cost critical tenants
-    # speed, also in favour of minimum speeds: they lose no more than on a host without the agent.
+    # speed in favour of minimum speeds: they lose no more than on a host without the agent.
     was, plan = state.plan, state.trial.plan
     lifted = (was.clear and not plan.clear) or (was.limits and not plan.limits)
     releases = plan.confined < was.confined or lifted
@@ -112,30 +110,19 @@ def _verdict(
         result = message("speeds-most", gain=speeds, tenant=most[0], change=most[1])
     unrest = judge.unrest(state.deviation)
     limit, obvious = judge.PAYS * unrest, judge.OBVIOUS * unrest
-    pays = gain > (limit if counted == LOOKS else obvious)
-    lost = suffering(state, looks, _critical(tenants)) if pays and not releases else None
-    if pays and not lost:
+    if gain > (limit if counted == LOOKS else obvious):
         return True, result
     if gain <= 0.0:
         return False, result
     if counted == LOOKS:
-        return False, lost or message("gained-too-little", cause=result, samples=LOOKS, limit=limit)
+        return False, message("gained-too-little", cause=result, samples=LOOKS, limit=limit)
     return None, message(
         "trial-goes-on",
         move=state.trial.what,
-        cause=lost or result,
+        cause=result,
         number=counted,
         samples=LOOKS,
         kept_above=obvious,
-    )
-
-
-def _critical(tenants: Iterable[Tenant]) -> frozenset[str]:
-    """Return the tenants that no other tenant's gain may cost speed; the host's load varies."""
-    return frozenset(
-        one.id
-        for one in tenants
-        if one.priority is not Priority.BE and one.kind is not TenantKind.HOST
     )
 
 

@@ -1489,29 +1489,12 @@ class PromiseTest(unittest.TestCase):
     def test_with_two_promises_who_streams_may_be_confined_to_ddios_ways(self) -> None:
         """Below them the second tenant's own ways lie, so that the buffer can be nowhere else."""
         six_ways = MissCurve(0.0, (Piece(0.9, 6.0, 6.0),))
-        here = host((PC, FITS), (PC, six_ways), (BE, STREAM), (BE, STREAM))
+        here = host((PC, six_ways), (PC, six_ways), (BE, STREAM), (BE, STREAM))
         last = self.kept(promising(here, 2, 2, 0, 0))[-1].layout
         self.assertEqual(last.ddio, last.mask_of("t2"))
         self.assertEqual(last.ddio, last.mask_of("t3"))
         for reserved in (WayMask(0x600), WayMask(0x700)):  # none of DDIO's ways is open
             self.kept(promising(here, 2, 2, 0, 0, reserved_ways=reserved))
-
-    def test_a_gain_that_costs_a_critical_tenant_a_twentieth_is_undone(self) -> None:
-        """Three samples decide, as one may be chance; the move that costs nobody is kept later."""
-        six_ways = MissCurve(0.0, (Piece(0.9, 6.0, 6.0),))
-        here = host((PC, six_ways), (PC, six_ways), (BE, STREAM), (BE, STREAM))
-        run = Run()
-        run.on(promising(here, 2, 2, 0, 0), 20)
-        (undone, *_) = run.steps("undone")
-        self.assertEqual("layout", undone.subject)
-        self.assertEqual(("would-lose",), said.codes(undone.reason.values["cause"]))
-        tried = [
-            one.at_s for one in run.decisions if any(s.action is Action.TRY for s in one.steps)
-        ]
-        self.assertEqual(
-            3, next(one.at_s for one in run.decisions if undone in one.steps) - tried[0]
-        )
-        self.assertTrue(run.steps("kept"))
 
     def test_who_reaches_no_shared_way_may_give_its_own_for_them(self) -> None:
         """The third owner has its own ways alone, fewer than without a promise."""
