@@ -257,11 +257,19 @@ def _mates(part: Part) -> list[str]:
 
 
 def _overlap(part: Part) -> bool:
-    """Return whether tenants share ways: then no tenant gives ways to another."""
+    """Return whether tenants share ways: then no tenant gives ways to another.
+
+    Tenants of one class of service share its ways if all its ways count for each tenant. Tenants
+    that have a class together because classes are scarce have their own counts (`iat`).
+    """
     layout = part.seen.layout
-    if layout is None:
+    if layout is None or part.seen.latest is None:
         return False
-    return waymap.overlap(layout) or any(len(group.tenants) > 1 for group in layout.groups)
+    counts = part.seen.latest.iteration.decision.allocation.tenants
+    return waymap.overlap(layout) or any(
+        len(group.tenants) > 1 and {counts.get(one) for one in group.tenants} == {group.mask.count}
+        for group in layout.groups
+    )
 
 
 # ---------------------------------------------------------------- what would help

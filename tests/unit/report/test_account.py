@@ -112,12 +112,13 @@ class TestFind(unittest.TestCase):
 class TestAccount(unittest.TestCase):
     def tell(
         self, tenant=None, *, counted=True, limit=None, masks=None, burst=4, told=True, gone=False,
-        written=True, **status,
+        written=True, joined=False, **status,
     ):  # fmt: skip
         """Write a story with one tenant changed; return the account of somebody.
 
         `burst`: the iteration that moves ways. `told`: whether it says why. `gone`: whether
         somebody has left before the last iteration. `written`: whether masks were written.
+        `joined`: whether tenants with the same mask have counts of their own.
         """
         folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-account-"))
         self.addCleanup(shutil.rmtree, folder)
@@ -147,11 +148,18 @@ class TestAccount(unittest.TestCase):
                 groups = tuple(dataclasses.replace(g, bandwidth=limit) for g in layout.groups)
                 if masks is not None:
                     tenants = ("stack", stories.PC, stories.BE)
-                    groups = tuple(map(Group, zip(tenants, strict=True), map(WayMask, masks)))
-                    if len(set(masks)) == 1:  # one class of service
-                        groups = (Group(tenants, WayMask(masks[0])),)
+                    groups = tuple(  # tenants with the same mask have one class of service
+                        Group(
+                            tuple(t for t, m in zip(tenants, masks, strict=True) if m == mask), mask
+                        )
+                        for mask in map(WayMask, dict.fromkeys(masks))
+                    )
                 layout = dataclasses.replace(layout, groups=groups)
                 decision = dataclasses.replace(iteration.decision, layout=layout)
+                if masks is not None and not joined:
+                    counts = {one: layout.mask_of(one).count for one in tenants}
+                    allocation = dataclasses.replace(decision.allocation, tenants=counts)
+                    decision = dataclasses.replace(decision, allocation=allocation)
                 iteration = dataclasses.replace(iteration, decision=decision)
             history.record(iteration)
         self.assertTrue(history.flush(60.0), history.problem)
@@ -244,6 +252,14 @@ class TestAccount(unittest.TestCase):
             told = self.tell(changes, **status)
             self.assertIn(why, " ".join(account.why_not_more(told)), why)
             self.assertIn(remedy or "", " ".join(account.what_would_help(told)), why)
+
+    def test_a_class_for_two_tenants(self):
+        """Where classes are scarce a strategy that counts ways by tenant still gives and takes."""
+        told = self.tell({"priority": Priority.BE}, masks=(0x3, 0xFC, 0xFC), joined=True)
+        why = account.why_not_more(told)
+        self.assertIn("it shares ways with be1", why)
+        self.assertIn("it is best effort: it gives ways to performance-critical guests", why)
+        self.assertIn("starts with 3", account.page(told, stories.NIGHT + 9))
 
     def test_ways_that_all_may_fill(self):
         """Where masks overlap nobody gives ways; who fills the same ones is named, and no other."""
