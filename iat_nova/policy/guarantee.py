@@ -81,20 +81,20 @@ def of_domain(
     """Count the ways that can be guaranteed in a cache domain; `stack`: PMD threads run there."""
     numbers, reserved = parameters.of(domain.id), domain.reserving(rules.reserved_ways)
     usable = domain.ways - reserved.count
-    least = domain.ddio_found
-    if least is None:
-        count = min(numbers.ddio_ways_min, usable)
-        least = WayMask.span(domain.ways - count, count)
+    found, together = domain.ddio_found, domain.coerced_ways
+    least = min(numbers.ddio_ways_min, usable) if found is None else found.count
     counted = Guarantee(
         domain=domain.id,
         ways=domain.ways,
         reserved=reserved.count,
-        ddio=min(numbers.ddio_ways_max, usable) if domain.ddio_resizable else least.count,
+        ddio=min(numbers.ddio_ways_max, usable) if domain.ddio_resizable else least,
         stack=rules.stack_ways.min if stack else 0,
         pool=rules.pool_ways.min,
         host=rules.host_ways.min if rules.host_priority is not Priority.BE else 0,
     )
-    closable = domain.ways - WayMask(reserved | least).count
+    # The ways below the topmost that DDIO has, or that the hardware ties together, can be closed.
+    top = min(domain.ways - least, together.lowest if together else domain.ways)
+    closable = WayMask(((1 << top) - 1) & ~reserved).count
     most = max(0, closable - max(LEAST_SHARED, domain.min_ways))
     return dataclasses.replace(counted, shared=max(0, counted.left - most))
 

@@ -75,6 +75,22 @@ class CountTest(unittest.TestCase):
                     with self.subTest(found=found, text=text, resizable=resizable):
                         self.assertEqual([left], [one.ways for one in kept])
 
+    def test_ways_that_the_strategy_cannot_close(self):
+        """Ways that the hardware ties together are shared; DDIO's are the topmost, as many."""
+        for found, together, text, left in (
+            (WayMask(0x400), WayMask(0x600), "{}", 7),
+            (WayMask(0x600), WayMask(0x700), "{}", 6),
+            (WayMask(0x3), WayMask(0), "reserved_ways: [0]", 6),
+        ):
+            here = domain(ddio_resizable=False, ddio_found=found, coerced_ways=together)
+            host = HostFacts("n", (here,), tuple(range(8)))
+            with self.subTest(found=found, together=together):
+                self.assertEqual([left], self.left(facts(host=host), text))
+                picture = facts(promised("a", left), guest("b", dedicated_cpus=(4,)), host=host)
+                seen = policy.parse(text, host).classify(picture, {}).domains[here.id]
+                kept = masks.promised(seen, found.count, {})
+                self.assertEqual([left], [one.ways for one in kept])
+
     def test_a_socket_that_is_offline(self):
         """It counts as it does online: seen before or not; one not seen has no stack."""
         offline = dataclasses.replace(TWO, online_cpus=TWO.domains[0].cpus)
