@@ -73,7 +73,7 @@ def _set_up(conf: cfg.ConfigOpts, version: str) -> None:
 def _plainly(conf: cfg.ConfigOpts, version: str) -> None:
     """Have oslo.log set up; replace handlers that color without request, as before its 6.1."""
     log.setup(conf, "iat-nova", version)
-    if getattr(conf, "log_color", False):
+    if conf.log_config_append or getattr(conf, "log_color", False):
         return
     root = logging.getLogger()
     for handler in root.handlers[:]:

@@ -83,6 +83,19 @@ class LogsTest(unittest.TestCase):
             self.setup()
         self.assertEqual(["INFO", "WARNING"], self.lines(self.said.getvalue()))
 
+    def test_colors_of_a_file_of_its_own(self) -> None:
+        """log_config_append names the handlers: these stay."""
+        config = self.folder / "logging.conf"
+        config.write_text(
+            "[loggers]\nkeys = root\n[handlers]\nkeys = one\n[formatters]\nkeys = one\n"
+            "[logger_root]\nlevel = INFO\nhandlers = one\n[formatter_one]\nformat = %(message)s\n"
+            "[handler_one]\nclass = oslo_log.handlers.ColorHandler\nformatter = one\nargs = ()\n"
+        )
+        self.setup(f"log_config_append = {config}")
+        self.assertEqual(
+            [handlers.ColorHandler], [type(one) for one in logging.getLogger().handlers]
+        )
+
     def test_debug(self) -> None:
         """[DEFAULT] debug and [iat] debug are the same; libraries stay quiet."""
         for text, iat in (("debug = true", False), ("", True)):
