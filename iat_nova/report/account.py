@@ -381,8 +381,8 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
         more = f", {lent} of them lent" if lent else ""
         inbound = part.seen.inbound
         shared = ", shared with DDIO" if inbound and mask.overlaps(inbound) else ""
-        has = "has" if part.seen.written else "would have, where the agent wrote,"
-        yield f"           {has} {figures.ways(mask.count)} {mask}{more}{shared}"
+        has, not_yet = ("has", "") if part.seen.written else ("would have", "; not written")
+        yield f"           {has} {figures.ways(mask.count)} {mask}{more}{shared}{not_yet}"
         limit = layout.bandwidth_of(tenant.id)
         if limit != UNLIMITED:
             least = f"the policy leaves it {tenant.bandwidth_min} % at least"

@@ -209,7 +209,7 @@ class TestAccount(unittest.TestCase):
         """A guest has no ways that are decided and not written."""
         self.assertIn("  has 3 ways 0x1c", account.page(self.tell(), stories.NIGHT + 9))
         page = account.page(self.tell(written=False), stories.NIGHT + 9)
-        self.assertIn("would have, where the agent wrote, 3 ways 0x1c", page)
+        self.assertIn("           would have 3 ways 0x1c; not written\n", page)
         self.assertNotIn("  has 3 ways", page)
 
     def test_iterations_that_moved_nothing(self):
