@@ -542,6 +542,24 @@ class TestExplain(CliCase):
         status, _, err = self.run_it("explain", "2999-01-01")
         self.assertEqual((2, "iat-nova: 2999-01-01 is in the future\n"), (status, err))
 
+    def test_an_agent_that_starts(self):
+        """Status 4 before its first decision, and 3 if it was killed before that."""
+        self.tell(time.time() - 600, agent=stories.status(stopped=True))
+        with HistoryReader(self.folder / "history.sqlite") as reader:
+            begin_s = reader.span()[1] + 1
+        clock = stories.SetClock(begin_s)
+        history = History(
+            self.folder / "history.sqlite", max_age_s=1e9, max_bytes=8 << 20, clock=clock
+        )
+        history.event(begin_s, "info", message("agent-started", version="1", pid=2))
+        self.assertTrue(history.flush(60.0), history.problem)
+        history.close()
+        status, out, _ = self.run_it("explain")
+        self.assertEqual((3, True), (status, "no agent ran: unclean shutdown after" in out), out)
+        self.enterContext(only_agent(self.folder / LOCK)).starting("waiting")
+        status, out, _ = self.run_it("explain")
+        self.assertEqual((4, True), (status, "the agent had started at" in out), out)
+
     def test_verify_detects_a_difference(self):
         """A decision the controller would not take again is shown as different."""
         self.tell()  # an invented story: the controller decides otherwise
@@ -818,6 +836,21 @@ class TestExplainGuest(CliCase):
         self.assertEqual(
             (2, 3, 8), tuple(record["domains"][0][k] for k in ("least", "initial", "most"))
         )
+
+    def test_no_agent(self):
+        """How the agent ended comes first; nothing of an end while it runs."""
+        self.tell(time.time() - 600, agent=stories.status(stopped=True))
+        first, told = self.run_it("explain", "pc1")[1].split("\n\n", 1)
+        self.assertRegex(
+            " ".join(first.split()),
+            r"^Now no agent runs: unclean shutdown after .*; below is its last state$",
+        )
+        self.assertTrue(told.startswith("Guest      pc1"), told)
+        data = json.loads(self.run_it("explain", "pc1", "-f", "json")[1])
+        self.assertRegex(data["ended"], "^no agent runs: unclean shutdown after ")
+        self.tell()
+        self.assertTrue(self.run_it("explain", "pc1")[1].startswith("Guest      pc1"))
+        self.assertIsNone(json.loads(self.run_it("explain", "pc1", "-f", "json")[1])["ended"])
 
     def test_guaranteed_ways(self):
         """They are called what the flavor's page and the decisions call them."""
