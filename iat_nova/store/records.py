@@ -56,7 +56,7 @@ class Iteration:
     None. `layout_before`: the layout during the measurement, None where not known. `former`: names
     by id of tenants that the decision concerns and that have left the inventory. `effective`: masks
     read back from the machine by tenant id, and by ``ddio``; None when nothing was written
-    (observing only, paused). `timings_us`: durations of the loop's phases. `shown`: losses that
+    (observing, or an error). `timings_us`: durations of the loop's phases. `shown`: losses that
     tenants have shown themselves, by tenant id (`iat_nova.strategies.pressure`). `outlook`: whether
     the strategy has moves left, one of `Outlook`; later versions may add codes.
     """
