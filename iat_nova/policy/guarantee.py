@@ -227,7 +227,8 @@ def _overcommitted(
     }
 
     def total(number: int) -> int:
-        return sum(promises[key].ways or 0 for key in promised.get(number, ()))
+        keys = promised.get(number, ())
+        return sum(max(promises[key].ways or 0, domains[number].domain.min_ways) for key in keys)
 
     spare = sum(max(0, known.left - total(known.domain)) for known in guarantees)
     for known in guarantees:

@@ -132,6 +132,14 @@ class WarningsTest(unittest.TestCase):
             text,
         )
 
+    def test_beyond_by_the_least_of_a_mask(self):
+        """Where no mask has a single way, a guest with one guaranteed way has two."""
+        host = HostFacts("n", (domain(min_ways=2),), tuple(range(8)))
+        guests = [promised(name, 1, resources=1, cpus=(cpu,)) for cpu, name in enumerate("abc", 2)]
+        (text,) = self.warnings(facts(*guests, host=host))
+        self.assertIn("leave 4 for guarantees, but its guests are guaranteed 6 ways", text)
+        self.assertEqual([], self.warnings(facts(*guests[:2], host=host)))
+
     def test_one_socket(self):
         """Placement counts the host; one socket may be full while the other is not."""
         guests = [promised(name, 3, resources=3, cpus=cpus)
