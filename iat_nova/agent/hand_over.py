@@ -201,7 +201,7 @@ class HandOverFiles:
         return passes
 
     def remove(self) -> None:
-        """Remove the file and the request. Raises `SnapshotError`."""
+        """Remove the hand-over file and the request for a hand-over. Raises `SnapshotError`."""
         self._file.remove()
         try:
             self._requests.remove(self.request.name)

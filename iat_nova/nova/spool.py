@@ -109,11 +109,13 @@ def _uuid(text: str) -> str | None:
 
 
 class SpoolFolder:
-    """One file per instance, replaced as a whole; bounded in number and size.
+    """A folder that keeps the extra specs of each instance in a file, bounded in number and size.
 
-    Each call opens the folder once and uses the descriptor. A symbolic link in place of the folder,
-    or a folder of another account, is refused: another account could redirect writes. Files are not
-    flushed to disk: a power failure ends the guests as well, and a flush could delay nova-compute.
+    A file is replaced as a whole. Each call opens the folder once and uses the descriptor. A
+    symbolic link in place of the folder, or a folder of another account, is refused: another
+    account could redirect writes. Files are not flushed to disk: a power failure ends the guests as
+    well, and a flush could delay nova-compute.
+
     Callable from several threads and processes. All methods raise `OSError` and nothing else.
     """
 

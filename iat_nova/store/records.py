@@ -301,7 +301,7 @@ def structure(plain: Any, kind: type[T]) -> T:
 
 
 def pack(plain: Any) -> bytes:
-    """Return compressed JSON. Numbers may be infinite."""
+    """Return a value as compressed JSON, in which numbers may be infinite."""
     return squeeze(text(plain))
 
 
@@ -311,7 +311,7 @@ def unpack(blob: bytes) -> Any:
 
 
 def text(plain: Any) -> bytes:
-    """Return JSON. Numbers may be infinite."""
+    """Return a value as JSON, in which numbers may be infinite."""
     return json.dumps(plain, separators=(",", ":")).encode()
 
 

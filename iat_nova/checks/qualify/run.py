@@ -29,7 +29,7 @@ def usual(*, ports: bool) -> tuple[Test[Any], ...]:
 def run(
     tests: Iterable[Test[Any]], bench: Bench, tell: Callable[[str], None]
 ) -> tuple[Outcome, ...]:
-    """Run the tests; `tell` receives each step."""
+    """Run the tests and return the outcomes; `tell` receives a line of progress for each step."""
     return tuple(_one(test, bench, tell) for test in tests)
 
 

@@ -46,7 +46,7 @@ class ScenarioStanding:
 
 
 def standings(rows: Sequence[Row]) -> tuple[ScenarioStanding, ...]:
-    """Return the standing of each strategy in each scenario, in the order of the rows."""
+    """Return the medians of each strategy in each scenario, in the order of the rows."""
     return tuple(
         standing
         for scenario in dict.fromkeys(row.scenario for row in rows)

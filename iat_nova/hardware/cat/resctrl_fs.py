@@ -308,7 +308,10 @@ class ResctrlFs:
         return int(text) if text else None
 
     def hardware_monitor(self, group: str) -> int | None:
-        """Return the RMID of a monitoring group (its path); None as of `hardware_class`."""
+        """Return the hardware's RMID of a monitoring group, whose path is `group`.
+
+        None unless mounted with ``-o debug`` (Linux 6.7).
+        """
         text = self._get(_in(group, "mon_hw_id"), "")
         return int(text) if text else None
 

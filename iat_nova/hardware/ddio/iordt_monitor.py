@@ -148,7 +148,10 @@ class PortMonitor:
                 self._fs.remove(group)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore switches and tags; return messages. The groups go with all our groups."""
+        """Restore the domains' RMID switches and the channels' RMID tags; return messages.
+
+        The ports' monitoring groups are removed with all other resctrl groups of the agent.
+        """
         done = self._found.restore(saved)
         if saved["tags"]:  # otherwise a domain that is in reach again
             self._groups, self._before = {}, None

@@ -246,5 +246,5 @@ class FixedDdio:
         return self.read(domain.id)
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
-        """Refuse, with the reason."""
+        """Raise `HardwareError` with the reason why DDIO's ways cannot be set."""
         raise HardwareError(message("ddio-ways-fixed", domain=domain, reason=self._reason))

@@ -165,7 +165,10 @@ def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> Bandw
 
 
 def root_ports(host: Host, ports: Iterable[str], switchable: Iterable[str]) -> RootPorts:
-    """Return an operator's root ports, checked but unchanged. Raises `HardwareError`."""
+    """Check the root ports that an operator names, and return them; no register is written.
+
+    Raises `HardwareError`.
+    """
     if not _has_port_dca(host):
         raise HardwareError(message("port-dca-absent", cpu=host.cpu_model.name))
     made = RootPorts(ports, host.roots.pci, switchable)

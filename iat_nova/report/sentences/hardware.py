@@ -90,7 +90,7 @@ _CLASSES: Mapping[str, str] = {
     "pqos-register-refused": "register or file refused",
     "pqos-performance-counters": "performance counters",
     "pqos-busy": "busy",
-    "pqos-interface-unsupported": "interface not supported",
+    "pqos-interface-unsupported": "the MSR interface is not supported",
     "pqos-overflow": "overflow",
     "pqos-unavailable": "unavailable",
     "cpu-in-foreign-class": "another program has put CPU {cpu} into class {number}",
@@ -295,12 +295,15 @@ _SNAPSHOT: Mapping[str, str] = {
     # what is out of reach
     "class-masks-offline": "class masks of cache {cache}: its CPUs are offline",
     "class-limits-offline": "bandwidth limits of cache {cache}: its CPUs are offline",
-    "classes-of-cpus-offline": "classes of CPUs {cpus}: its CPUs are offline",
-    "cpu-registers-offline": "registers of CPUs {cpus}: its CPUs are offline",
-    "domain-registers-offline": "registers of cache domains {domains}: its CPUs are offline",
+    "classes-of-cpus-offline": "classes of CPUs {cpus}: these CPUs are offline",
+    "cpu-registers-offline": "registers of CPUs {cpus}: these CPUs are offline",
+    "domain-registers-offline": "registers of cache domains {domains}: the domains' CPUs are "
+    "offline",
     "ddio-register-offline": "IIO_LLC_WAYS of cache domain {domain}: its CPUs are offline",
-    "iordt-rmid-switch-offline": "RMIDs of devices of cache domain {domain}: its CPUs are offline",
-    "iordt-switch-offline": "classes of devices of cache domain {domain}: its CPUs are offline",
+    "iordt-rmid-switch-offline": "register 0xc83 bit 1 (RMIDs of devices) of cache domain "
+    "{domain}: its CPUs are offline",
+    "iordt-switch-offline": "register 0xc83 bit 0 (classes of devices) of cache domain {domain}: "
+    "its CPUs are offline",
     "port-not-in-sysfs": "root port {port} is not in sysfs",
     # what was restored
     "nothing-to-restore": "nothing to restore",

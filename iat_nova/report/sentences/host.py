@@ -134,7 +134,7 @@ _REMEDIES: Mapping[str, str] = {
     "as its unit has",
     "allow-msr-writes": "echo on > {path}   # or boot with msr.allow_writes=on",
     "unlock-kernel": "boot without lockdown= (and without secure boot where it implies it)",
-    "end-process": "ps -p {pid}; kill {pid}",
+    "end-process": "ps -p {pid}   # then kill {pid} if no program needs the process",
     "use-whole-cores": "openstack --os-compute-api-version 2.86 flavor set "
     "--property hw:cpu_thread_policy=require (or isolate) FLAVOR; choose whole cores in "
     "cpu_dedicated_set and pmd-cpu-mask",

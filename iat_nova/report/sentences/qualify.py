@@ -73,7 +73,7 @@ _MEANINGS: Mapping[str, str] = {
     "limits-without-effect": "Limits of memory bandwidth would have no effect; masks and DDIO do "
     "not depend on it.",
     "limits-undecided": "Whether limits of bandwidth work is not known yet.",
-    "writes-quick": "Writes are lost in the loop's interval of a second.",
+    "writes-quick": "Writes take a negligible part of each second.",
     "writes-slow": "The agent works, but is slow to change many tenants' ways.",
     "writes-too-slow": "Changing the ways of a few tenants would take longer than the loop's "
     "interval.",

@@ -214,7 +214,7 @@ SENTENCES: Mapping[str, str] = {
     "{points:.0f} points counts as another load",
     "a4-unguarded": "no high-priority tenant without a device was measured",
     "a4-changed": "the load has changed",
-    "a4-detected": "there is a new antagonist",
+    "a4-detected": "a tenant has become an antagonist",
     "a4-launched": "a tenant came",
     "antagonist": "antagonist, to the trash ways: {cause:also}",
     "antagonist-no-more": "no antagonist any more: {cause:also}",

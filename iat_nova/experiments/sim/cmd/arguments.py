@@ -99,7 +99,7 @@ def _overwriting(name: str, other: str) -> Failure:
 
 
 def unloadable(error: ImportError) -> Failure:
-    """Return the error of a command that cannot load the emulated server."""
+    """Return the failure of a command that could not import the emulated server."""
     if not isinstance(error, ModuleNotFoundError) or error.name is None:  # the text says why
         return Failure(str(error))
     return Failure(f"the emulated server needs {error.name}: {install('sim')}")

@@ -90,7 +90,7 @@ def judge_8(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
 
 
 def judge_9(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
-    """Judge the number of flows that exceeds the switch's ways, and the effect of more ways."""
+    """Judge the rise of the switch's LLC misses with flows, IAT's gain, and the state reached."""
     misses = _by_flows(rows, "ovs_misses_per_packet")
     few = max(base for flows, (base, _) in misses.items() if flows <= 1000)
     many = min(base for flows, (base, _) in misses.items() if flows >= 100_000)

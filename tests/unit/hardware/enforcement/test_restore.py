@@ -460,8 +460,8 @@ class SocketOffline(MachineCase):
         records = self.end_with_a_socket_offline()
         self.assertEqual({"INFO"}, {record.levelname for record in records})
         said = "\n".join(record.getMessage() for record in records)
-        for what in ("IIO_LLC_WAYS of cache domain 1", "registers of CPUs 2-3"):
-            self.assertRegex(said, f"{what}: its CPUs are offline; the setting stays in")
+        for what in ("IIO_LLC_WAYS of cache domain 1: its", "registers of CPUs 2-3: these"):
+            self.assertRegex(said, f"{what} CPUs are offline; the setting stays in")
         status, out, err = self.run_it("restore")
         self.assertEqual((1, ""), (status, out))
         self.assertIn("IIO_LLC_WAYS of cache domain 1: its CPUs are offline", err)
