@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import errno
 import logging
 import os
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from urllib.parse import parse_qs
 
 from iat_nova import policy
 from iat_nova.agent import policy_file, restoring, sources
@@ -350,15 +350,44 @@ def _remedy(warning: Message, settings: Settings) -> Message | None:
     Where the source denies access, the service lacks its unit's right. Where the source listens at
     its usual place, the option is wrong; else the source is started.
     """
-    if os.strerror(errno.EACCES) in str(records.unstructure(warning)):
+    source = _source(warning)
+    if any(map(_denied, _sockets(source, settings))):
         return _GIVE_RIGHT
     remedies = {_LIBVIRT: _remedy_of_libvirt, _SWITCH: _remedy_of_switch}
-    remedy = remedies.get(_source(warning))
+    remedy = remedies.get(source)
     return remedy(settings) if remedy is not None else None
 
 
+def _sockets(source: str, settings: Settings) -> Iterable[Path]:
+    """Return the Unix sockets at which a source may listen by the options."""
+    if source == _LIBVIRT:
+        chosen = parse_qs(settings.libvirt_uri.partition("?")[2]).get("socket")
+        return LIBVIRT_SOCKETS if chosen is None else map(Path, chosen)
+    kind, _, place = str(settings.ovsdb_connection).partition(":")
+    return (Path(place),) if source == _SWITCH and kind == "unix" else ()
+
+
+def _is_socket(path: Path) -> bool:
+    """Return whether a path is a socket, as far as this process may see."""
+    try:
+        return path.is_socket()
+    except PermissionError:
+        return False
+
+
+def _denied(socket: Path) -> bool:
+    """Return whether a socket is there and this process may not connect to it: unix(7)."""
+    try:
+        socket.stat()
+    except PermissionError:  # of a folder above
+        return True
+    except OSError:
+        return False
+    return not os.access(socket, os.W_OK, effective_ids=True)
+
+
 def _remedy_of_libvirt(settings: Settings) -> Message:
-    if settings.libvirt_uri != QEMU_URI and any(map(Path.is_socket, LIBVIRT_SOCKETS)):
+    if settings.libvirt_uri != QEMU_URI and any(map(_is_socket, LIBVIRT_SOCKETS)):
         return message("set-option", option="libvirt_uri", value=QEMU_URI)
     installed = (unit for unit, program in LIBVIRT_UNITS if program.exists())
     return message("start-libvirt", unit=next(installed, LIBVIRT_UNITS[-1][0]))
@@ -368,7 +397,7 @@ def _remedy_of_switch(settings: Settings) -> Message:
     address = f"unix:{OVSDB_SOCKET}"
     if not str(settings.ovsdb_connection).startswith(("unix:", "tcp:")):
         return message("set-option", option="ovsdb_connection", value=address)
-    if OVSDB_SOCKET.is_socket() and settings.ovsdb_connection != address:
+    if _is_socket(OVSDB_SOCKET) and settings.ovsdb_connection != address:
         return message("use-ovsdb-socket", address=address)
     return message("start-switch")
 

@@ -282,6 +282,17 @@ class Rights(Causes):
         self.assertNotIn("Permission denied", " ".join(row["state"] for row in others))
         self.assertIsNone(first["remedy"], "that of the rights, before, is the remedy")
 
+    def test_a_folder_of_root_at_the_usual_place(self):
+        """Without the right to look into the usual sockets' folder doctor has findings, too."""
+        folder = self.enterContext(short_folder())
+        folder.chmod(0o700)
+        sockets = {"OVSDB_SOCKET": folder / "db.sock", "LIBVIRT_SOCKETS": (folder / "sock",)}
+        for uri in ("qemu+tcp://[::1/system", "qemu:///system?socket=/none"):
+            self.configure(ovsdb_connection="tcp:127.0.0.1:1", libvirt_uri=uri)
+            with self.subTest(uri=uri), mock.patch.multiple(doctor, **sockets):
+                rows = self.as_nobody()
+                self.assertLessEqual({"libvirt", "Open vSwitch"}, {row["subject"] for row in rows})
+
     def test_a_service_without_its_right(self):
         """A unit without CAP_DAC_OVERRIDE: the right is named, not a daemon that runs."""
         folder = self.enterContext(short_folder())
