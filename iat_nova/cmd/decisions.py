@@ -38,7 +38,7 @@ class Decisions(Lister):
     _epilog = f"""
 KIND: {", ".join(KINDS)}
 
-TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (so long ago)
+TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now)
 
 examples:
   iat-nova decisions                          the last 25

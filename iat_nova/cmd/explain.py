@@ -56,15 +56,15 @@ class Explain(Page):
 
     _as_owner = True
     _epilog = """
-GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
-also vswitch, pool, host. One whose name looks like a time is named by its UUID.
+GUEST is a UUID or its first 8 digits, a name, or the name in libvirt (instance-0000002a);
+also vswitch, pool, host. A guest with a name like a time is found by its UUID.
 
 PORT is the PCI address of a port, or of any device behind it: 0000:3b:00.0, 3b:00.0.
 
 TIME is one of:
-  03:12  03:12:05                  the last time it was so late
+  03:12  03:12:05                  the latest such time of day
   2026-11-21  2026-11-21T03:12:05  a date, a moment (local without an offset)
-  -10m  -30s  -2h  -1d             so long ago (write it last)
+  -10m  -30s  -2h  -1d             before now; the last argument
   '#1234'                          an iteration by the number in the log
 
 examples:
@@ -81,7 +81,12 @@ examples:
         """Add the arguments."""
         parser = super().get_parser(prog_name)
         arguments.take_times(parser)
-        parser.add_argument("time", nargs="?", metavar="TIME|GUEST|PORT", help="see below")
+        parser.add_argument(
+            "time",
+            nargs="?",
+            metavar="TIME|GUEST|PORT",
+            help="a moment, guest or port: see below; default: the last decision",
+        )
         parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
         parser.add_argument(
             "--exact",
@@ -91,7 +96,7 @@ examples:
         parser.add_argument(
             "--verify",
             action="store_true",
-            help="decide it once more from what was recorded and compare",
+            help="repeat the decision from the record and compare",
         )
         return parser
 

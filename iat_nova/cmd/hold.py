@@ -28,7 +28,7 @@ class HoldCommand(Command):
 
     _writes = True
     _epilog = """
-GUEST is a UUID or its begin (8 digits), a name, or the name libvirt has (instance-0000002a);
+GUEST is a UUID or its first 8 digits, a name, or the name in libvirt (instance-0000002a);
 also vswitch, pool, host.
 
 examples:

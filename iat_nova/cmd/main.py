@@ -30,7 +30,7 @@ DESCRIPTION = "See and steer what iat-nova does with the last-level cache of thi
 EPILOG = """
 first steps:
   iat-nova status              is the agent at work, what did it do last
-  iat-nova tenants             who was found, how attached, which ways
+  iat-nova tenants             guests found, their devices and ways
   iat-nova top                 the same, live
   iat-nova explain             why the last decision was taken
   iat-nova explain GUEST       why a guest has the ways it has
@@ -39,11 +39,11 @@ first steps:
 
 exit status:
   0  done
-  1  it failed; the reason is on standard error
+  1  the command failed; standard error or the output has the reason
   2  wrong arguments
   3  the agent is not running
-  4  it is starting: no iteration yet
-  5  it is stalled: its iterations are overdue
+  4  the agent is starting: no iteration yet
+  5  the agent is stalled: its iterations are overdue
 """
 
 COMMANDS = {

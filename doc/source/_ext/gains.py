@@ -114,7 +114,7 @@ def table():
     rows = (
         ("Simulated performance, measured cost", "no agent", "iat-nova"),
         (
-            f"critical guests of {found['hosts']} random hosts (median host)",
+            f"critical guests of {found['hosts']} random hosts: mean (median)",
             without["critical"],
             f"{found['critical']} ({found['critical-median']})",
         ),
@@ -126,7 +126,7 @@ def table():
             f"{found['best-effort']} ({found['best-effort-least']})",
         ),
         (
-            f"critical guests of {values['scenarios']} scenarios (median, worst)",
+            f"critical guests of {values['scenarios']} scenarios (median, worst scenario)",
             f"{1:.3f}",
             f"{values[f'{AGENT}-gain']} ({values[f'{AGENT}-gain-median']}, "
             f"{values[f'{AGENT}-gain-least']})",

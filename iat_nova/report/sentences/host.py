@@ -42,7 +42,7 @@ _FINDINGS: Mapping[str, str] = {
     "until the agent ends",
     "group-cpus": "{group}: CPUs {cpus}",
     # registers, DDIO, I/O allocation
-    "registers-unknown": "the driver is not needed: no counter registers of this CPU are known",
+    "registers-unknown": "of no use: no counter registers of this CPU are known",
     "msr-loaded": "loaded",
     "msr-not-loaded": "not loaded",
     "ddio-register-unknown": "not known on this CPU",
@@ -99,7 +99,7 @@ _FINDINGS: Mapping[str, str] = {
     "no-file-read": "no configuration file was read: every option has its default",
     "files-denied": "the service may not read {files:list}",
     "hardware-emulated": "hardware = emulated: an emulated server is driven, nothing of this host",
-    "mode-observe": "mode = observe: decides and records, writes nothing",
+    "mode-observe": "mode = observe: decides and records, changes no ways",
     "policy-usable": "{source}",
     "cache-tuned": "{guest}: libvirt allocates cache to it",
     "bandwidth-unmeasured": "[iat] memory_bandwidth_gbps is not set: the bandwidth of a cache "

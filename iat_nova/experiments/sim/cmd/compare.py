@@ -127,7 +127,10 @@ examples:
         )
         parser.add_argument("--tenants", action="store_true", help="show each guest's workload")
         parser.add_argument(
-            "--seeds", type=natural, metavar="N", help=f"default: {SEEDS}, with --worth 1"
+            "--seeds",
+            type=natural,
+            metavar="N",
+            help=f"number of seeds, from 1 on; default: {SEEDS}; with --worth, 1",
         )
         take_time(parser)
         take_workers(parser)
