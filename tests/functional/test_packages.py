@@ -161,16 +161,31 @@ class VersionTest(unittest.TestCase):
         "print(backend.prepare_metadata_for_build_wheel(tempfile.mkdtemp(dir=sys.argv[2])))"
     )
 
+    FOLDERS = (".", "iat_nova/nova", "iat_nova/watcher", "tests/tempest-plugin")
+
+    @classmethod
+    def setUpClass(cls):
+        folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        venv.create(folder, with_pip=False)
+        cls.python = folder / "bin/python"
+        install(
+            cls.python, *{need for one in cls.FOLDERS for need in cls.build(ROOT / one)["requires"]}
+        )
+
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
 
+    @staticmethod
+    def build(folder):
+        """Return how a distribution is built."""
+        return tomllib.loads((folder / "pyproject.toml").read_text())["build-system"]
+
     def assert_released(self, checkout):
         """Each distribution of the checkout has version 1.0.0."""
-        for folder in (".", "iat_nova/nova", "iat_nova/watcher", "tests/tempest-plugin"):
-            build = tomllib.loads((checkout / folder / "pyproject.toml").read_text())
-            backend = build["build-system"]["build-backend"]
+        for folder in self.FOLDERS:
+            backend = self.build(checkout / folder)["build-backend"]
             said = run(
-                *(sys.executable, "-c", self.ASKED, backend, self.folder), cwd=checkout / folder
+                *(self.python, "-c", self.ASKED, backend, self.folder), cwd=checkout / folder
             )
             self.assertRegex(said.splitlines()[-1], r"^iat_nova\w*-1\.0\.0\.dist-info$")
 
