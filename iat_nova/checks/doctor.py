@@ -76,7 +76,10 @@ def as_service(settings: Settings, host: Host) -> list[Finding]:
 
 
 def _without_right(finding: Finding) -> Finding:
-    """Return a finding without the advice to give the service a right: not its rights were used."""
+    """Return a finding without the advice to give the service a right.
+
+    The service may have the right: the finding was made with the rights of the user.
+    """
     if finding.remedy != _GIVE_RIGHT:
         return finding
     return dataclasses.replace(finding, remedy=None)

@@ -13,16 +13,7 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, Action, Hold, Priority, Tenant, TenantKind, WayMask
 from iat_nova.policy import holds
 from iat_nova.policy.owners import guest_id
-from iat_nova.report import (
-    escape,
-    moments,
-    port_table,
-    sentences,
-    times,
-    view,
-    waymap,
-    words,
-)
+from iat_nova.report import escape, moments, port_table, sentences, times, view, waymap, words
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import Turn, Turns, concerns
 from iat_nova.report.view import DomainView, HostView
