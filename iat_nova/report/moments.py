@@ -236,8 +236,9 @@ def _force(moment: Moment) -> str:
     if last.effective is not None:
         return "was in force"
     if moment.decision.iteration.effective is None:
-        return "was not written: the agent only observed"
-    return f"was written; #{last.decision.iteration} wrote nothing: the agent only observed"
+        return "was not written: the agent observed, or a write failed"
+    later = f"#{last.decision.iteration} wrote nothing"
+    return f"was written; {later}: the agent observed, or a write failed"
 
 
 def _since(moment: Moment) -> str:

@@ -94,13 +94,15 @@ class MomentTest(MomentCase):
         self.clock.wall_s += 1
         made = stories.quiet(11, self.clock.wall_s, inventory_id=self.row)
         self.history.record(dataclasses.replace(made, effective=None))
-        self.assertIn("was written; #11 wrote nothing: the agent only observed", self.said(11.5))
+        self.assertIn(
+            "was written; #11 wrote nothing: the agent observed, or a write failed", self.said(11.5)
+        )
         self.assertIs(False, moments.record(self.at(11.5))["written"])
         self.clock.wall_s += 1
         made = stories.burst(12, self.clock.wall_s, inventory_id=self.row)
         self.history.record(dataclasses.replace(made, effective=None))
         said = self.said(12.5)
-        self.assertIn("decision #12, 0.5 s before, was not written: the agent only observ", said)
+        self.assertIn("decision #12, 0.5 s before, was not written: the agent observed, or", said)
         self.assertNotIn("in force", said)
         self.assertIn("its last iteration wrote nothing", self.said(60, GONE))
 
