@@ -26,19 +26,10 @@ from iat_nova.model.message import Message, as_message, message
 
 
 def machine(settings: Settings) -> Machine:
-    """Open the machine the settings name. Raises `ConfigError`, `HardwareError`.
-
-    Where the CPU has no cache allocation, the error names this cause, not what failed in turn.
-    """
+    """Open the machine the settings name. Raises `ConfigError`, `HardwareError`."""
     if settings.hardware != "auto":
         return _platform(settings)
-    host = probe.Host()
-    try:
-        return host_machine(settings, host)
-    except HardwareError as error:
-        if (cause := probe.without_cat(host)) is not None:
-            raise cause from error
-        raise
+    return host_machine(settings, probe.Host())
 
 
 def host_machine(settings: Settings, host: probe.Host) -> Machine:

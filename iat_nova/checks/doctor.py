@@ -102,8 +102,9 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
         found += map(_chosen, machine.choices)
     if machine is None and (refused := probe.without_cat(host)) is not None:
         cause = probe.refusal("cache allocation", refused, Level.IMPOSSIBLE)
-        rest = [dataclasses.replace(one, remedy=None) for one in found if one.subject != "resctrl"]
-        return [cause, *rest, _verdict([cause], settings)]
+        rest = [one for one in found if one.state != cause.state]
+        effects = [dataclasses.replace(one, remedy=None) for one in rest]
+        return [cause, *effects, _verdict([cause], settings)]
     return [*_in_order(found), _verdict(found, settings)]
 
 

@@ -92,7 +92,8 @@ class Cpu(Causes):
 
     def move_here(self, told):
         """Give the host this machine's CPU, with nothing of the kernel for cache allocation."""
-        (self.roots.resctrl / "schemata").unlink()
+        self.roots.resctrl.rename(self.folder / "resctrl-unmounted")
+        self.roots.resctrl.mkdir()
         self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
         self.put(self.roots.proc / "cpuinfo", told)
 
@@ -110,8 +111,8 @@ class Cpu(Causes):
              "use-compute-host"),
         ):  # fmt: skip
             self.assertEqual([], self.causes())
-            schemata, files = self.roots.resctrl / "schemata", self.roots.proc
-            kept = {one: one.read_text() for one in (schemata, files / "cpuinfo")}
+            files = self.roots.proc
+            before = (files / "cpuinfo").read_text()
             self.move_here(text)
             status, rows = self.everything()
             self.assertEqual(1, status)
@@ -119,8 +120,9 @@ class Cpu(Causes):
             self.check(first, code, remedy)
             self.assertEqual({None}, {row["remedy_code"] for row in others})
             (files / "filesystems").unlink()
-            for path, before in kept.items():
-                path.write_text(before)
+            (files / "cpuinfo").write_text(before)
+            self.roots.resctrl.rmdir()
+            (self.folder / "resctrl-unmounted").rename(self.roots.resctrl)
 
     def test_this_machine(self):
         """The installed program, on the machine on which the test runs."""

@@ -21,7 +21,7 @@ from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.host import counter_choice, monitors
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
-from iat_nova.hardware.host.probe import Host, text_of, writes_refused
+from iat_nova.hardware.host.probe import Host, text_of, without_cat, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
@@ -206,7 +206,12 @@ def restorers(host: Host) -> dict[str, Restorable]:
 
 
 def _cat(host: Host, wanted: str) -> ChosenInterface:
-    """Choose the interface for CAT: resctrl wherever the kernel offers resctrl."""
+    """Choose the interface for CAT: resctrl wherever the kernel offers resctrl.
+
+    Raises `HardwareError` for a CPU without cache allocation, on which libpqos loads all the same.
+    """
+    if (refused := without_cat(host)) is not None:
+        raise refused
     if wanted == PQOS:
         load()  # the error names the package to install
         return ChosenInterface("cat", wanted, ASKED)

@@ -82,12 +82,12 @@ class HostCase(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
-    def be(self, who):
+    def be(self, who, flags="cat_l3 cdp_l3 mba"):
         vendor, family, model, name = CPUINFO[who]
         self.put(
             self.roots.proc / "cpuinfo",
             f"processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\n"
-            f"model name\t: {name}\n\nprocessor\t: 1\n",
+            f"model name\t: {name}\nflags\t\t: {flags}\n\nprocessor\t: 1\n",
         )
 
     def put_fabric(self):
@@ -149,10 +149,9 @@ class Findings(HostCase):
         """A kernel or CPU without resctrl is told from one where it is not mounted."""
         (self.roots.resctrl / "schemata").unlink()
         self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+        self.be("skylake", "rdtscp")
         self.check("resctrl", Level.MISSING, "no-cat", "use-other-cpu")
-        cpuinfo = self.roots.proc / "cpuinfo"
-        flags = "\nflags\t\t: rdt_a cat_l3 cdp_l3\n\n"
-        cpuinfo.write_text(cpuinfo.read_text().replace("\n\n", flags))
+        self.be("skylake")
         remedy = message("boot-with", parameter="rdt=l3cat")
         self.check("resctrl", Level.MISSING, "resctrl-not-in-kernel", remedy)
 
@@ -393,6 +392,18 @@ class Choosing(HostCase):
             (0x600, 0x600, True, True),
             (domain.ddio_found, domain.coerced_ways, domain.ddio_resizable, domain.ddio_counters),
         )
+        self.assertEqual([], self.msr.writes)
+
+    def test_without_cache_allocation(self):
+        """Refused, although libpqos loads and perf counts; no register or library is touched."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+        for flags, code in (("rdtscp", "no-cat"), ("hypervisor", "no-cat-virtual-machine")):
+            self.be("milan", flags)
+            for cat in ("auto", "resctrl", "pqos-msr"):
+                with self.assertRaises(HardwareError) as caught:
+                    self.choose(cat=cat)
+                self.assertEqual(code, caught.exception.state.code)
         self.assertEqual([], self.msr.writes)
 
     def test_found_stays_found(self):
