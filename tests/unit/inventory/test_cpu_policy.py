@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
-from iat_nova.inventory.cpu_policy import is_silent, promised_vcpus
+from iat_nova.inventory.cpu_policy import emulator_policy, is_silent, promised_vcpus
 
 ALL = {0, 1, 2, 3}
 
@@ -33,6 +33,11 @@ class PromisedVcpusTest(unittest.TestCase):
             with self.subTest(specs=specs, image=image):
                 self.assertEqual(expected, promised_vcpus(4, specs, image))
 
+    def test_unknown_number_of_vcpus(self):
+        """A guest whose number of vCPUs is unknown is promised none by a mask."""
+        specs = {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "^0"}
+        self.assertEqual(frozenset(), promised_vcpus(0, specs, {}))
+
     def test_silent(self):
         """Only a flavor and an image that are both known can be said to be silent."""
         cases = [
@@ -56,3 +61,10 @@ class PromisedVcpusTest(unittest.TestCase):
         ):
             with self.subTest(specs), self.assertRaises(ValueError):
                 promised_vcpus(4, specs, {})
+
+    def test_emulator_threads(self):
+        """The flavor's policy; None without one, and where the flavor is unknown."""
+        key = "hw:emulator_threads_policy"
+        for specs, expected in (({key: "share"}, "share"), ({}, None), (None, None)):
+            with self.subTest(specs):
+                self.assertEqual(expected, emulator_policy(specs))

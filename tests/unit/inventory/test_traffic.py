@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
+from iat_nova.inventory import traffic
 from iat_nova.inventory.traffic import Traffic
+from tests.unit import frozen
 
 KEY = ("u", 1, "tap1")
 
@@ -17,6 +19,18 @@ class TrafficTest(unittest.TestCase):
         """The first count gives no rate; the second the packets a second since the first."""
         self.assertIsNone(self.rate(10.0, 1000))
         self.assertEqual(500.0, self.rate(12.0, 2000))
+
+    def test_any_second(self):
+        """Neither the clock nor the counts need to be whole multiples of anything."""
+        self.rate(10.0, 1000)
+        self.assertEqual(200.5, self.rate(32.0, 5411))
+
+    def test_window(self):
+        """Unless told otherwise two counts are a second apart."""
+        traffic = Traffic()
+        traffic.rates(10.0, {KEY: 0})
+        self.assertIsNone(traffic.rates(10.9, {KEY: 90})[KEY])
+        self.assertEqual(100.0, traffic.rates(11.0, {KEY: 100})[KEY])
 
     def test_burst_of_reconciles(self):
         """Counts within the window neither give a rate nor move its beginning."""
@@ -41,3 +55,7 @@ class TrafficTest(unittest.TestCase):
         """A device that carried nothing has the rate zero, which is known."""
         self.rate(10.0, 1000)
         self.assertEqual(0.0, self.rate(11.0, 1000))
+
+    def test_frozen(self):
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(traffic))

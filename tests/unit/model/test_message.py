@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Messages made of what others raise."""
 
+import math
+import sys
 import unittest
 
-from iat_nova.model.message import as_message, message, verbatim
+from iat_nova.model.message import Message, as_message, message, verbatim
+from tests.unit import frozen
 
 
 class Raised(Exception):
@@ -22,3 +25,28 @@ class AsMessage(unittest.TestCase):
         error = Raised()
         error.message = message("left")
         self.assertEqual(message("left"), as_message(error))
+
+
+class TestMessage(unittest.TestCase):
+    def test_numbers_that_are_none(self):
+        """A number that is not finite is None; each other value stays."""
+        inner = message("inner")
+        given = {"a": math.inf, "b": -math.inf, "c": math.nan, "d": 0.5, "e": 3, "f": "x"}
+        expected = {"a": None, "b": None, "c": None, "d": 0.5, "e": 3, "f": "x"}
+        self.assertEqual({**expected, "g": inner}, message("code", **given, g=inner).values)
+
+    def test_text(self):
+        """Code and values; of messages within it their codes."""
+        inner = message("inner", x=1)
+        said = message("code", a=1.5, b=(inner, "t1"), c=inner)
+        self.assertEqual("code(a=1.5, b=[inner(...), t1], c=inner(...))", str(said))
+
+    def test_key(self):
+        """A message can be a key."""
+        self.assertEqual(1, {message("code", x=1): 1}[message("code", x=1)])
+
+    def test_frozen(self):
+        """No value can be changed, nor get another attribute."""
+        module = sys.modules[Message.__module__]
+        self.assertEqual([], frozen.changeable(module))
+        self.assertTrue(frozen.values(module))

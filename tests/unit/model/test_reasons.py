@@ -6,7 +6,9 @@ import re
 import unittest
 
 import iat_nova
-from iat_nova.model.reasons import MEANINGS, Code
+from iat_nova.model import reasons
+from iat_nova.model.reasons import MEANINGS, Code, about
+from tests.unit import frozen
 
 PACKAGE = pathlib.Path(iat_nova.__file__).parent
 
@@ -27,3 +29,25 @@ class CodesTest(unittest.TestCase):
         """Small words with hyphens: nothing to quote in a rule, a shell or JSON."""
         for code in Code:
             self.assertRegex(code, r"^[a-z]+(-[a-z]+)*$")
+
+    def test_kinds(self) -> None:
+        """A code read from a record has its kind, and a code of a later version is degraded."""
+        for code, kind in (
+            ("cachetune", "observe"),
+            ("writer-lock", "observe"),
+            ("paused", "paused"),
+            ("cpus-offline", "notice"),
+            ("restore-waits", "notice"),
+            ("config-unread", "drift"),
+            ("policy-invalid", "drift"),
+            ("classification-failed", "degraded"),
+            ("tenants", "degraded"),
+            ("of-a-later-version", "degraded"),
+        ):
+            with self.subTest(code):
+                self.assertEqual(kind, about("".join(code)))
+
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(reasons))
+        self.assertTrue(frozen.values(reasons))

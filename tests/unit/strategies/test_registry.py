@@ -14,6 +14,16 @@ from iat_nova.strategies.iat.presets import PRESETS
 LABORATORY = "iat_nova.experiments"
 
 
+def invalid(parameters: Parameters) -> None:
+    """A strategy of another package that refuses its parameters."""
+    raise ValueError("too few ways")
+
+
+def leaves(parameters: Parameters) -> None:
+    """One that ends the process."""
+    raise SystemExit("goodbye")
+
+
 class MissingTest(unittest.TestCase):
     def test_an_entry_point_without_its_module(self) -> None:
         """A package that names a module that is not there is told apart from no package."""
@@ -37,6 +47,14 @@ class MakeTest(unittest.TestCase):
         """What there is is listed."""
         with self.assertRaisesRegex(strategies.StrategyError, "magic.*unmanaged.*baseline.*iat"):
             strategies.make("magic", Parameters())
+
+    def test_thresholds(self) -> None:
+        """Those that a strategy declares; None of a strategy that declares none."""
+        self.assertTrue(strategies.thresholds("iat", Parameters()))
+        self.assertEqual((), strategies.thresholds("unmanaged", Parameters()))
+        point = EntryPoint("mine", f"{__name__}:invalid", strategies.NAMESPACE)
+        with mock.patch.object(importlib.metadata, "entry_points", return_value=[point]):
+            self.assertIsNone(strategies.thresholds("mine", Parameters()))
 
     def test_without_the_emulated_server(self) -> None:
         """A strategy for comparisons is not on a compute host: the text names the package."""
@@ -66,3 +84,26 @@ class OtherPackagesTest(unittest.TestCase):
                 strategies.find("gone")
             with self.assertRaisesRegex(strategies.StrategyError, "'broken' does not load"):
                 strategies.find("broken")
+
+    def test_a_strategy_that_does_not_start(self) -> None:
+        """Whatever another package raises, the text names the strategy and what it raised."""
+        for function, text in ((invalid, "too few ways"), (leaves, "goodbye")):
+            point = EntryPoint("mine", f"{__name__}:{function.__name__}", strategies.NAMESPACE)
+            with (
+                self.subTest(text),
+                mock.patch.object(importlib.metadata, "entry_points", return_value=[point]),
+                self.assertRaisesRegex(
+                    strategies.StrategyError, f"'mine' does not start: .*{text}"
+                ),
+            ):
+                strategies.make("mine", Parameters())
+
+    def test_what_it_needs_is_missing(self) -> None:
+        """A module that another package's strategy lacks is not the emulated server."""
+        for error in (ModuleNotFoundError("no scipy", name="scipy"), ModuleNotFoundError("none")):
+            with (
+                self.subTest(error),
+                mock.patch.object(EntryPoint, "load", side_effect=error),
+                self.assertRaisesRegex(strategies.StrategyError, "'iat' does not load"),
+            ):
+                strategies.find("iat")
