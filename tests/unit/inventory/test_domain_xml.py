@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
-from iat_nova.inventory import domain_xml
+from iat_nova.inventory import attachments, domain_xml
 from iat_nova.inventory.attachments import XmlDevice
 from iat_nova.model import Attachment, AttachmentKind, DeviceModel, message
 from tests import nova_shapes as shapes
+from tests.unit import frozen
 
 MAC = "fa:16:3e:00:00:01"
 
@@ -28,7 +29,7 @@ class PlacementTest(unittest.TestCase):
                 vcpus=4,
                 cpuset="0-3",
                 tune=shapes.cputune(
-                    {0: "5", 1: "6-7"}, "0-1", "<iothreadpin iothread='1' cpuset='2'/>"
+                    {0: "5", 1: "6-7"}, "0-1", "<iothreadpin iothread='1' cpuset='1-2'/>"
                 ),
                 numatune="<numatune><memory mode='strict' nodeset='0-1'/>"
                 "<memnode cellid='0' mode='strict' nodeset='1'/></numatune>",
@@ -53,11 +54,17 @@ class PlacementTest(unittest.TestCase):
             "<vcpu placement='static' current='1'>3</vcpu>": {0},
             f"<vcpu current='2'>3</vcpu>{listed}": {0, 2},
             f"<vcpu>3</vcpu>{listed.replace('no', 'yes')}": {0, 1, 2},
+            # A slip names a vCPU that the guest has not; a vCPU without a state is plugged.
+            "<vcpu>1</vcpu><vcpus><vcpu id='1' enabled='no'/><vcpu id='2' enabled='no'/>"
+            "<vcpu id='x' enabled='no'/></vcpus>": {0},
+            "<vcpu>2</vcpu><vcpus><vcpu id='0'/><vcpu id='1' enabled='maybe'/></vcpus>": {0, 1},
+            "": set(),
         }
         for xml, expected in cases.items():
             with self.subTest(xml):
                 found = read(f"<domain id='1'>{xml}</domain>")
                 self.assertEqual(expected, found.plugged)
+                self.assertEqual(set(range(found.vcpus)) - expected, found.unplugged)
         for current in ("4", "x"):
             found = read(f"<domain id='1'><vcpu current='{current}'>3</vcpu></domain>")
             self.assertEqual({0, 1, 2}, found.plugged)
@@ -72,6 +79,14 @@ class PlacementTest(unittest.TestCase):
     def test_stopped(self):
         """A domain without an id does not run, whatever was said beside the XML."""
         self.assertIsNone(read(shapes.domain("a")).run)
+
+    def test_run(self):
+        """An id is a C integer of libvirt's; any other number is none, and named."""
+        most = 2147483647
+        self.assertEqual(most, read(shapes.domain("a", run=most)).run)
+        found = read(shapes.domain("a", run=most + 1))
+        self.assertIsNone(found.run)
+        self.assertIn("domain id", [one.values.get("part") for one in found.warnings])
 
     def test_cachetune(self):
         """Cache or bandwidth allocated by libvirt counts, monitoring alone does not."""
@@ -92,6 +107,7 @@ class PlacementTest(unittest.TestCase):
         found = read("<domain id='1'><na")
         self.assertEqual(1, found.run)
         self.assertEqual("domain-xml-unreadable", found.warnings[0].code)
+        self.assertEqual((0, frozenset(), False), (found.vcpus, found.plugged, found.cachetune))
 
     def test_unreadable_values(self):
         """Each value that is not understood is left out, and named."""
@@ -196,9 +212,11 @@ class AttachmentTest(unittest.TestCase):
 
     def test_not_pci(self):
         """Devices that reach no LLC by DDIO are no attachments, and nothing to warn of."""
-        xml = shapes.domain("a", run=1, devices=["<hostdev mode='subsystem' type='usb'/>"])
-        self.assertEqual((), read(xml).devices)
-        self.assertNotIn("device-unwatched", [one.code for one in read(xml).warnings])
+        for kind in ("usb", "mdev"):
+            element = shapes.pci_device().replace("type='pci'", f"type='{kind}'")
+            found = read(shapes.domain("a", run=1, devices=[element]))
+            self.assertEqual((), found.devices)
+            self.assertNotIn("device-unwatched", [one.code for one in found.warnings])
 
     def test_malformed(self):
         """A device that cannot be named is left out with a warning; the others stay."""
@@ -218,3 +236,12 @@ class AttachmentTest(unittest.TestCase):
                 found = read(xml)
                 self.assertEqual(1, len(found.devices))
                 self.assertEqual("device-unwatched", found.warnings[-1].code)
+
+
+class ValuesTest(unittest.TestCase):
+    def test_frozen(self):
+        """No value can be changed, nor get another attribute."""
+        for module in (domain_xml, attachments):
+            with self.subTest(module.__name__):
+                self.assertEqual([], frozen.changeable(module))
+                self.assertTrue(frozen.values(module))

@@ -62,6 +62,12 @@ class UpdateTest(unittest.TestCase):
         (thread,) = self.stats.update(12.0, shown((2, 140, 7, 21000, 49000)))
         self.assertEqual(PmdThread(2, 1 / 3, 20.0, 500.0, 1.0), thread)
 
+    def test_fractions(self):
+        """Rates are no whole numbers, and a look may come long after the last."""
+        self.stats.update(10.0, shown((2, 0, 0, 0, 0)))
+        (thread,) = self.stats.update(32.0, shown((2, 33, 11, 50, 50)))
+        self.assertEqual(PmdThread(2, 0.5, 1.5, 50 / 33, 0.5), thread)
+
     def test_idle(self):
         """Nothing came: no cycles a packet; a thread that had no cycle was neither."""
         self.stats.update(10.0, shown((2, 1, 0, 5, 5), (3, 1, 0, 5, 5)))
