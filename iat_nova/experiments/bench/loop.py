@@ -313,8 +313,8 @@ class _Case:
         """
         self._prepare(number)
         started = time.perf_counter()
-        for core in self.counters.perf._cores:
-            os.read(core.fd, _READ_BYTES)
+        for fd in self.counters.perf.cores.fds:
+            os.read(fd, _READ_BYTES)
         floor = (time.perf_counter() - started) * 1e6
         started = time.perf_counter()
         self.agent.iterate()

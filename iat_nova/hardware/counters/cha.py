@@ -14,26 +14,17 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import re
-import struct
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError, unusable
 from iat_nova.hardware.counters.events import ChaEvents
-from iat_nova.hardware.counters.perf import OpenGroup
-from iat_nova.hardware.counters.perf_event import (
-    CpuOffline,
-    EventGroup,
-    PerfEvent,
-    allow_descriptors,
-)
+from iat_nova.hardware.counters.groups import Groups, OpenEvents
+from iat_nova.hardware.counters.perf_event import EventGroup, PerfEvent
 from iat_nova.model import message
 
-Key = TypeVar("Key")
 DEVICES = Path("/sys/bus/event_source/devices")
 
 
@@ -132,19 +123,17 @@ class ChaPerf:
         *,
         slices: int | None = 1,
         find: Callable[[], Sequence[Pmu]] = cha_pmus,
-        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = EventGroup,
+        open_group: OpenEvents = EventGroup,
     ) -> None:
         self._events = events
         self._domains = domains
         self._slices = slices
         self._find = find
-        self._open_group = open_group
-        self._boxes: dict[tuple[str, int], Box] = {}  # by PMU and domain
+        self._boxes: Groups[tuple[str, int]] = Groups(open_group)  # by PMU and domain
         self._factor = (1, 1)
 
     def watch(self) -> None:
         """Open all missing groups. Raises `HardwareError`."""
-        close(self._boxes, [key for key, box in self._boxes.items() if box.lost])
         pmus = tuple(self._find())
         if not pmus:
             raise HardwareError(
@@ -154,29 +143,23 @@ class ChaPerf:
         chosen = [pmus[number] for number in spread(len(pmus), self._slices)]
         self._factor = (len(pmus), len(chosen))
         domain_of = self._domains()
-        # When a counting CPU goes offline, the kernel moves the package's events to another CPU.
-        missing = {
-            (pmu.name, domain_of[cpu]): (pmu, cpu)
-            for pmu in chosen
-            for cpu in pmu.cpumask
-            if cpu in domain_of and (pmu.name, domain_of[cpu]) not in self._boxes
-        }
         terms = (*self._events.hits, *self._events.misses)
-        allow_descriptors(len(missing) * len(terms))
-        for key, (pmu, cpu) in missing.items():
-            try:
-                group = self._open_group([pmu.event(term) for term in terms], cpu)
-            except CpuOffline:
-                continue
-            self._boxes[key] = Box(group, len(terms))
+        events = {pmu.name: [pmu.event(term) for term in terms] for pmu in chosen}
+        # When a counting CPU goes offline, the kernel moves the package's events to another CPU.
+        self._boxes.follow(
+            {
+                (pmu.name, domain_of[cpu]): (events[pmu.name], cpu)
+                for pmu in chosen
+                for cpu in pmu.cpumask
+                if cpu in domain_of
+            }
+        )
 
     def read(self) -> Mapping[int, DomainCounts]:
         """Return the running totals by domain, scaled to all slices."""
         good: dict[int, list[tuple[int, ...]]] = {}
-        for (_, domain), box in self._boxes.items():
-            values = box.read()
-            if values is not None:
-                good.setdefault(domain, []).append(values)
+        for (_, domain), values in self._boxes.read().items():
+            good.setdefault(domain, []).append(values)
         _, counted = self._factor
         return {
             domain: counts(
@@ -190,13 +173,7 @@ class ChaPerf:
 
     def close(self) -> None:
         """Close all descriptors."""
-        close(self._boxes, list(self._boxes))
-
-
-def close(boxes: dict[Key, Box], keys: Iterable[Key]) -> None:
-    """Close the groups of some boxes, and forget these boxes."""
-    for key in keys:
-        boxes.pop(key).group.close()
+        self._boxes.close()
 
 
 def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCounts:
@@ -205,37 +182,3 @@ def counts(total: Sequence[int], hits: int, factor: tuple[int, int]) -> DomainCo
     return DomainCounts(
         sum(total[:hits]) * slices // counted, sum(total[hits:]) * slices // counted, None
     )
-
-
-class Box:
-    """The group of one slice, or one PMU, in one package, with totals scaled by running time.
-
-    `lost`: counting has ended, because the CPU went offline.
-    """
-
-    def __init__(self, group: OpenGroup, events: int) -> None:
-        self.group = group
-        self.lost = False
-        self._struct = struct.Struct(f"={3 + events}Q")
-        self._last = (0,) * (3 + events)
-        self._total = (0,) * events
-
-    def read(self) -> tuple[int, ...] | None:
-        """Return the totals, None if the counts of this interval are not reliable."""
-        try:
-            reading = self._struct.unpack(os.read(self.group.fd, self._struct.size))
-        except (OSError, struct.error):
-            self.lost = True
-            return None
-        last, self._last = self._last, reading
-        interval, ran = reading[1] - last[1], reading[2] - last[2]
-        if interval <= 0:
-            self.lost = True
-            return None
-        if ran == 0:
-            return None
-        self._total = tuple(
-            total + (after - before) * interval // ran
-            for total, before, after in zip(self._total, last[3:], reading[3:], strict=True)
-        )
-        return self._total if 2 * ran >= interval else None

@@ -11,14 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from iat_nova.hardware.api import DomainCounts, HardwareError
-from iat_nova.hardware.counters.cha import DEVICES, Box, Pmu, close, read_pmu
-from iat_nova.hardware.counters.perf import OpenGroup
-from iat_nova.hardware.counters.perf_event import (
-    CpuOffline,
-    EventGroup,
-    PerfEvent,
-    allow_descriptors,
-)
+from iat_nova.hardware.counters.cha import DEVICES, Pmu, read_pmu
+from iat_nova.hardware.counters.groups import Groups, OpenEvents
+from iat_nova.hardware.counters.perf_event import EventGroup
 from iat_nova.hardware.kernel.topology import Cache
 from iat_nova.model import message
 
@@ -42,18 +37,16 @@ class FabricPerf:
         caches: Callable[[], Sequence[Cache]],
         *,
         find: Callable[[], Pmu | None] = fabric_pmu,
-        open_group: Callable[[Sequence[PerfEvent], int], OpenGroup] = EventGroup,
+        open_group: OpenEvents = EventGroup,
     ) -> None:
         self._events = events
         self._caches = caches
         self._find = find
-        self._open_group = open_group
-        self._boxes: dict[int, Box] = {}  # by package
+        self._sockets: Groups[int] = Groups(open_group)  # by package
         self._domains: dict[int, int] = {}  # domain -> package
 
     def watch(self) -> None:
         """Open all missing groups. Raises `HardwareError`."""
-        close(self._boxes, [package for package, box in self._boxes.items() if box.lost])
         pmu = self._find()
         if pmu is None:
             raise HardwareError(
@@ -63,19 +56,14 @@ class FabricPerf:
         caches = self._caches()
         self._domains = {cache.id: cache.package for cache in caches}
         package_of = {cpu: cache.package for cache in caches for cpu in cache.cpus}
-        allow_descriptors(len(pmu.cpumask) * len(self._events))
-        for cpu in pmu.cpumask:
-            if cpu not in package_of or package_of[cpu] in self._boxes:
-                continue
-            try:
-                group = self._open_group([pmu.event(terms) for terms in self._events], cpu)
-            except CpuOffline:
-                continue
-            self._boxes[package_of[cpu]] = Box(group, len(self._events))
+        events = [pmu.event(terms) for terms in self._events]
+        self._sockets.follow(
+            {package_of[cpu]: (events, cpu) for cpu in pmu.cpumask if cpu in package_of}
+        )
 
     def read(self) -> Mapping[int, DomainCounts]:
         """Return the running totals by domain: each domain has the totals of its socket."""
-        readings = {package: box.read() for package, box in self._boxes.items()}
+        readings = self._sockets.read()
         return {
             domain: DomainCounts(None, None, None, sum(values))
             for domain, package in self._domains.items()
@@ -84,4 +72,4 @@ class FabricPerf:
 
     def close(self) -> None:
         """Close all descriptors."""
-        close(self._boxes, list(self._boxes))
+        self._sockets.close()
