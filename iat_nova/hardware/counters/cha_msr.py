@@ -20,9 +20,6 @@ from iat_nova.hardware.kernel.msr import (
     MsrError,
     SavedRegisters,
     Wrapping,
-    reachable_registers,
-    restore_registers,
-    save_registers,
 )
 from iat_nova.hardware.kernel.rollback import Reach
 from iat_nova.model import Message, message
@@ -77,8 +74,7 @@ class ChaMsr:
                     self._ours.discard((domain, box))
                     self._program(domain, cpu, box)
                     values = self._values(cpu, box)
-                    new = Wrapping(values, self._registers.width_bits)
-                    self._totals.setdefault((domain, box), new).restart(values)
+                    self._totals.setdefault((domain, box), Wrapping(values)).restart(values)
                     self._ours.add((domain, box))
 
     def _at(self, box: int, offset: int) -> int:
@@ -174,14 +170,13 @@ class ChaMsr:
         """Return, as plain JSON values, the registers that `watch` may change, by package."""
         registers = self._registers_changed()
         places = ((domain, cpu, at) for domain, cpu in self._domains().items() for at in registers)
-        return save_registers(self._msr, places, self._saved)
+        return self._saved.save(places)
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
         """Divide saved registers: some can be restored now, others wait for an offline socket."""
-        return reachable_registers(
-            saved,
-            self._domains().get,
-            lambda domains: message("domain-registers-offline", domains=domains),
+        self._cpus = self._domains()
+        return self._saved.reachable(
+            saved, lambda domains: message("domain-registers-offline", domains=domains)
         )
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
@@ -189,10 +184,10 @@ class ChaMsr:
 
         Counting stops in the cache domains of these registers until the next `watch`.
         """
+        self._cpus = self._domains()
         domains = {one[0] for one in saved}
         self._ours = {place for place in self._ours if place[0] not in domains}
-        self._saved.forget(domains)
-        return restore_registers(self._msr, saved, self._domains().get, self._bits)
+        return self._saved.restore(saved, self._bits)
 
     def _bits(self, register: int) -> int:
         """Return the bits that `watch` sets in a register of any box."""

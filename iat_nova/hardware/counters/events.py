@@ -57,7 +57,6 @@ class ChaRegisters:
     freeze: int
     enable: int
     slices_max: int
-    width_bits: int = 48
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

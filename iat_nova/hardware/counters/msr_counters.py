@@ -23,9 +23,6 @@ from iat_nova.hardware.kernel.msr import (
     MsrError,
     SavedRegisters,
     Wrapping,
-    reachable_registers,
-    restore_registers,
-    save_registers,
 )
 from iat_nova.hardware.kernel.rollback import Reach
 from iat_nova.hardware.kernel.topology import Topology
@@ -142,12 +139,12 @@ class MsrCounters:
         """Return, as plain JSON values, the registers that `watch` may change, by CPU."""
         registers = (PERF_GLOBAL_CTRL, *(PERFEVTSEL + n for n in _COUNTERS))
         places = ((cpu, cpu, at) for cpu in sorted(self._topology.online()) for at in registers)
-        return save_registers(self._msr, places, self._saved)
+        return self._saved.save(places)
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
         """Divide the registers: an offline CPU keeps its registers, but out of reach."""
-        return reachable_registers(
-            saved, self._reach, lambda cpus: message("cpu-registers-offline", cpus=cpus)
+        return self._saved.reachable(
+            saved, lambda cpus: message("cpu-registers-offline", cpus=cpus)
         )
 
     def restore(self, saved: Sequence[Sequence[int]]) -> tuple[Message, ...]:
@@ -155,10 +152,8 @@ class MsrCounters:
 
         Then counting stops on these CPUs until the next `watch`.
         """
-        cpus = {one[0] for one in saved}
-        self._counted -= cpus
-        self._saved.forget(cpus)
-        return restore_registers(self._msr, saved, self._reach, _bits)
+        self._counted -= {one[0] for one in saved}
+        return self._saved.restore(saved, _bits)
 
 
 def _bits(register: int) -> int:

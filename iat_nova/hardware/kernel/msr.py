@@ -45,6 +45,7 @@ _READABLE: tuple[range, ...] = (
 )
 
 _VALUE = struct.Struct("<Q")
+_RANGE = 1 << 48  # of a counter
 
 
 class MsrError(HardwareError):
@@ -165,12 +166,8 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _owner_offline(register: int) -> MsrError:
-    return MsrError(message("register-owner-offline", register=register), errno.ENXIO)
-
-
 class SavedRegisters:
-    """The original values of changed registers, to restore each register once.
+    """The registers that a part changes: their original values, to restore each register once.
 
     A key stands for the CPU, or package, that owns a register. `cpu_of` returns an online CPU with
     access to the register, None if the owner is offline: then the register is out of reach.
@@ -183,16 +180,17 @@ class SavedRegisters:
 
     def set(self, key: int, register: int, value: int) -> None:
         """Write a register, recording the original value first. Raises `MsrError`."""
-        cpu = self._cpu_of(key)
-        if cpu is None:
-            raise _owner_offline(register)
+        cpu = self._online(key, register)
         if (key, register) not in self._found:
             self._found[key, register] = self._msr.read(cpu, register)
         self._msr.write(cpu, register, value)
 
-    def found(self, key: int, register: int) -> int | None:
-        """Return the value of a register before `set`, None for an unchanged register."""
-        return self._found.get((key, register))
+    def _online(self, key: int, register: int) -> int:
+        """Return a CPU with access to a register. Raises `MsrError` if there is none."""
+        cpu = self._cpu_of(key)
+        if cpu is None:
+            raise MsrError(message("register-owner-offline", register=register), errno.ENXIO)
+        return cpu
 
     def put_back(self, keys: Collection[int] | None = None) -> None:
         """Restore the original values, the latest first, of all keys or of these keys.
@@ -210,42 +208,51 @@ class SavedRegisters:
             self._msr.write(cpu, register, self._found[place])
         del self._found[place]
 
-    def forget(self, keys: Collection[int]) -> None:
-        """Forget the original values of these keys: the registers have been restored."""
+    def save(self, places: Iterable[tuple[int, int, int]]) -> list[list[int]]:
+        """Return [key, register, value] for every (key, CPU, register): plain JSON values.
+
+        For registers that are changed already, the value is the original value.
+        """
+        return [
+            [key, register, self._msr.read(cpu, register) if found is None else found]
+            for key, cpu, register in places
+            for found in (self._found.get((key, register)),)
+        ]
+
+    def reachable(self, saved: Sequence[Sequence[int]], offline: Callable[[str], Message]) -> Reach:
+        """Divide saved registers into those that an online CPU can write now and the rest.
+
+        `offline` makes the message on keys whose CPUs are offline, given as a CPU list.
+        """
+        away = {key for key in {one[0] for one in saved} if self._cpu_of(key) is None}
+        return Reach(
+            [one for one in saved if one[0] not in away] or None,
+            [one for one in saved if one[0] in away] or None,
+            (offline(format_cpus(away)),) if away else (),
+        )
+
+    def restore(
+        self, saved: Sequence[Sequence[int]], bits_of: Callable[[int], int]
+    ) -> tuple[Message, ...]:
+        """Write back registers that differ from the saved values; return a message for each.
+
+        `bits_of` returns the bits of a register that the agent sets. The other bits are kept: the
+        service's account could have forged the snapshot.
+        """
+        keys = {one[0] for one in saved}
         self._found = {place: one for place, one in self._found.items() if place[0] not in keys}
 
+        def put_back(one: Sequence[int]) -> Message | None:
+            key, register, value = one
+            cpu = self._online(key, register)  # the CPU may just have gone offline
+            now = self._msr.read(cpu, register)
+            value = with_bits(now, value, bits_of(register))
+            if now == value:
+                return None
+            self._msr.write(cpu, register, value)
+            return message("register-restored", cpu=cpu, register=register, value=value)
 
-def save_registers(
-    msr: Msr, places: Iterable[tuple[int, int, int]], changed: SavedRegisters
-) -> list[list[int]]:
-    """Return [key, register, value] for every (key, CPU, register): plain JSON values.
-
-    For registers that we have `changed` already, the value is the original value.
-    """
-    return [
-        [key, register, msr.read(cpu, register) if found is None else found]
-        for key, cpu, register in places
-        for found in (changed.found(key, register),)
-    ]
-
-
-def reachable_registers(
-    saved: Sequence[Sequence[int]],
-    cpu_of: Callable[[int], int | None],
-    offline: Callable[[str], Message],
-) -> Reach:
-    """Divide saved registers into those that an online CPU can write now and the rest.
-
-    `saved`: registers, each with the number of its CPU or cache domain first (the key). `cpu_of`:
-    the CPU that writes the registers of a key, None while offline. `offline` makes the message on
-    keys whose CPUs are offline, given as a CPU list.
-    """
-    away = {key for key in {one[0] for one in saved} if cpu_of(key) is None}
-    return Reach(
-        [one for one in saved if one[0] not in away] or None,
-        [one for one in saved if one[0] in away] or None,
-        (offline(format_cpus(away)),) if away else (),
-    )
+        return put_all_back(saved, put_back)
 
 
 def with_bits(now: int, value: int, bits: int) -> int:
@@ -253,46 +260,17 @@ def with_bits(now: int, value: int, bits: int) -> int:
     return now & ~bits | value & bits
 
 
-def restore_registers(
-    msr: Msr,
-    saved: Iterable[Sequence[int]],
-    cpu_of: Callable[[int], int | None],
-    bits_of: Callable[[int], int],
-) -> tuple[Message, ...]:
-    """Write back registers that differ from the saved values; return a message for each.
-
-    `bits_of` returns the bits of a register that the agent sets. The other bits are kept: the
-    service's account could have forged the snapshot.
-    """
-
-    def put_back(one: Sequence[int]) -> Message | None:
-        key, register, value = one
-        cpu = cpu_of(key)
-        if cpu is None:  # the CPU has just gone offline
-            raise _owner_offline(register)
-        now = msr.read(cpu, register)
-        value = with_bits(now, value, bits_of(register))
-        if now == value:
-            return None
-        msr.write(cpu, register, value)
-        return message("register-restored", cpu=cpu, register=register, value=value)
-
-    return put_all_back(saved, put_back)
-
-
 class Wrapping:
-    """Running totals of counters that are narrower than 64 bits.
+    """Running totals of counters of 48 bits.
 
     An increment (modulo the counter's range) below half the range is valid, also after a wrap. A
     larger increment means that another program reset the counter: the reading is rejected, and
     counting continues from there.
     """
 
-    __slots__ = ("_half", "_last", "_mask", "_total")
+    __slots__ = ("_last", "_total")
 
-    def __init__(self, first: tuple[int, ...], width_bits: int = 48) -> None:
-        self._mask = (1 << width_bits) - 1
-        self._half = 1 << (width_bits - 1)
+    def __init__(self, first: tuple[int, ...]) -> None:
         self._last = first
         self._total = (0,) * len(first)
 
@@ -303,10 +281,10 @@ class Wrapping:
     def grow(self, reading: tuple[int, ...]) -> tuple[int, ...] | None:
         """Return the totals with a new reading, None for an unreliable reading."""
         steps = tuple(
-            (now - before) & self._mask for now, before in zip(reading, self._last, strict=True)
+            (now - before) % _RANGE for now, before in zip(reading, self._last, strict=True)
         )
         self._last = reading
-        if any(step >= self._half for step in steps):
+        if any(step >= _RANGE // 2 for step in steps):
             return None
         self._total = tuple(a + b for a, b in zip(self._total, steps, strict=True))
         return self._total
