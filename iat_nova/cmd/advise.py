@@ -60,9 +60,7 @@ examples:
   iat-nova advise --no-estimate -f json
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         standard = Assumed()
         for name, value, what in (
             ("ring", standard.descriptors, "descriptors of a guest's receive queue"),
@@ -79,7 +77,6 @@ examples:
         parser.add_argument(
             "--no-estimate", action="store_true", help="do not try it on the emulated server"
         )
-        return parser
 
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Return the advice as text."""

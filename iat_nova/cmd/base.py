@@ -136,11 +136,15 @@ class Command(command.Command):  # type: ignore[misc]
         return self._epilog or ""
 
     def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options that all commands have."""
+        """Return a parser with the options of all commands, and then the command's own."""
         parser: argparse.ArgumentParser = super().get_parser(prog_name)
         parser.formatter_class = Paragraphs
         add_state_options(parser, default=argparse.SUPPRESS)
+        self._options(parser)
         return parser
+
+    def _options(self, parser: argparse.ArgumentParser) -> None:
+        """Add the command's own options; commands that have any override this."""
 
     def run(self, parsed_args: argparse.Namespace) -> int:
         """Run and return the exit status."""

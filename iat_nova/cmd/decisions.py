@@ -47,9 +47,7 @@ examples:
   iat-nova decisions -F                       the last ones, and new ones until Ctrl-C
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         arguments.take_times(parser)
         whom = parser.add_mutually_exclusive_group()
         whom.add_argument(
@@ -71,7 +69,6 @@ examples:
         parser.add_argument(
             "-F", "--follow", action="store_true", help="go on with new ones until Ctrl-C"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row per step."""

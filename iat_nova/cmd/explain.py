@@ -77,9 +77,7 @@ examples:
   iat-nova explain -f json -10m
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         arguments.take_times(parser)
         parser.add_argument(
             "time",
@@ -98,7 +96,6 @@ examples:
             action="store_true",
             help="repeat the decision from the record and compare",
         )
-        return parser
 
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Return the explanation as text."""

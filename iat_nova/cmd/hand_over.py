@@ -38,15 +38,12 @@ examples:
   iat-nova hand-over && systemctl stop iat-nova-agent          start it again within 60 s
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the option for the unit."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--if-restarting",
             metavar="UNIT",
             help="only where systemd stops this unit to start it again",
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Request a timely restore by systemd, then the hand-over by the agent."""

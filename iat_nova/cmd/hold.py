@@ -36,15 +36,12 @@ examples:
   iat-nova hold instance-0000002a --ways 1       until iat-nova release
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("guest", metavar="GUEST", help="the guest to hold")
         parser.add_argument(
             "--ways", type=natural, required=True, metavar="N", help="the number of ways"
         )
         take_while(parser, "release it")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the hold's file, if the hold fits."""
@@ -84,13 +81,10 @@ examples:
   iat-nova release --all
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         whom = parser.add_mutually_exclusive_group(required=True)
         whom.add_argument("guest", nargs="?", metavar="GUEST", help="the guest to release")
         whom.add_argument("--all", action="store_true", help="all held guests")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Remove the files of the holds."""

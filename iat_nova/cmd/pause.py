@@ -38,11 +38,8 @@ examples:
   iat-nova pause                     until iat-nova resume
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         take_while(parser, "resume")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the pause's file."""

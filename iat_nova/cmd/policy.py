@@ -42,9 +42,7 @@ class OfPolicy(Command):
     _elsewhere = True
     """Whether the host may be another one, known by its facts."""
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "file",
             nargs="?",
@@ -56,7 +54,6 @@ class OfPolicy(Command):
         if self._elsewhere:
             what = f"{FACTS}; default: this host's"
             parser.add_argument("--facts", metavar="FACTS", help=what)
-        return parser
 
     def policy(self, parsed_args: argparse.Namespace, host: HostFacts) -> Policy:
         """Return the policy for a host. Raises `Failure` with all errors."""
@@ -172,13 +169,11 @@ examples:
   iat-nova policy show --running      what the agent has in force
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
+        super()._options(parser)
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--rendered", action="store_true", help="the rendered file")
         what.add_argument("--running", action="store_true", help="the agent's own, as it is now")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the policy to standard output."""
@@ -272,13 +267,10 @@ examples:
   iat-nova policy test --facts compute-7.yaml --policy policy.yaml compute-7-tests.yaml
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--policy", metavar="FILE", help="the policy that is tested")
         parser.add_argument("--facts", metavar="FACTS", help=f"{FACTS}; default: what TESTS name")
         parser.add_argument("tests", nargs="+", metavar="TESTS", help="files of tests")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row per test."""

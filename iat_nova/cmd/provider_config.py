@@ -51,9 +51,7 @@ examples:
   iat-nova provider-config --withdraw -o /etc/nova/provider_config/iat-nova.yaml
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "-o", "--output", metavar="FILE", help="the file to replace; default: standard output"
         )
@@ -68,7 +66,6 @@ examples:
             action="store_true",
             help="offer nothing any more; guests that have ways keep them",
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Render and print or write the file. Raises `Failure` with the reason."""

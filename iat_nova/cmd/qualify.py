@@ -81,9 +81,7 @@ examples:
   iat-nova qualify --yes -f json | jq '.tests[] | {name, verdict}'
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--yes", action="store_true", help="begin without asking")
         parser.add_argument(
             "--cpus",
@@ -109,7 +107,6 @@ examples:
         parser.add_argument(
             "--out", metavar="FOLDER", type=Path, default=Path(), help="default: this folder"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[Any]]:
         """Measure, write both files, and return the page or the record."""

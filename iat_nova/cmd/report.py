@@ -25,9 +25,7 @@ examples:
   iat-nova report --since 03:00 -o - | ssh desk 'cat > night.html'
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         arguments.take_times(parser)
         parser.add_argument(
             "-o", "--output", default="report.html", metavar="FILE", help="- for standard output"
@@ -37,7 +35,6 @@ examples:
             metavar="TIME",
             help="03:12, 2026-11-21T03:12:05 or -2h; default: a day before the last record",
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Write the file."""

@@ -31,9 +31,7 @@ examples:
 exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an agent runs
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options for the unit."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--unless-handed-over",
             action="store_true",
@@ -50,7 +48,6 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
             help="restore nothing; as root note the configured state directory for later restores, "
             "which may find the configuration unreadable",
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Restore; report the changes, then errors of the configuration."""

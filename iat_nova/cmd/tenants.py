@@ -38,15 +38,12 @@ examples:
   iat-nova tenants -c name -c ways -c mask -f csv  some columns
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         which = parser.add_mutually_exclusive_group()
         which.add_argument("--long", action="store_true", help="more columns")
         which.add_argument(
             "--ports", action="store_true", help="ports of devices (I/O RDT) instead of tenants"
         )
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the columns and one row per tenant, or per port."""

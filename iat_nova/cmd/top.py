@@ -40,15 +40,12 @@ examples:
   iat-nova top --once          one screen, for a script or a report
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--once", action="store_true", help="print one screen and end")
         parser.add_argument(
             "--interval", type=_interval, default=1.0, metavar="S", help="default: 1 second"
         )
         parser.add_argument("--domain", type=int, metavar="N", help="begin with this cache domain")
-        return parser
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Draw until q."""

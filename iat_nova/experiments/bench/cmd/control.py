@@ -39,9 +39,7 @@ examples:
   iat-nova bench control --seed 7 --strategy pollute-buffer --without each
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--strategy",
             action="append",
@@ -69,7 +67,6 @@ examples:
         parser.add_argument(
             "--jobs", type=natural, metavar="N", help="processes at a time; default: one per core"
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -34,9 +34,7 @@ examples:
   iat-nova bench history --sockets 1 --tenants 60 --change-s 3600
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--strategy",
             action="append",
@@ -61,7 +59,6 @@ examples:
             metavar="N",
             help="seconds after which a tenant's load changes for a minute; default: 300",
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

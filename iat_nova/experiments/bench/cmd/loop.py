@@ -38,9 +38,7 @@ examples:
   iat-nova bench loop --hardware auto                    on this host's counters and masks; as root
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the options."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--hardware",
             choices=("auto",),
@@ -57,7 +55,6 @@ examples:
         )
         parser.add_argument("--phase", choices=PHASES, help="default: both")
         parser.add_argument("--iterations", type=natural, metavar="N", help="default: 1000")
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -26,13 +26,10 @@ examples:
   iat-nova bench llc --testbed           with 7 of the socket's cores busy, and with all 18
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the option."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument(
             "--testbed", action="store_true", help="measure the whole emulated server, not traces"
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

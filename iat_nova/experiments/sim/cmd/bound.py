@@ -62,9 +62,7 @@ examples:
   iat-nova simulate bound --random 30 --seed 7             hosts drawn at random
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("scenarios", metavar="SCENARIO", nargs="*", help=SCENARIO)
         take_random(parser)
         parser.add_argument(
@@ -105,7 +103,6 @@ examples:
             default=FOLDER,
             help="folder for runs and results; default: ./%(default)s",
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -102,9 +102,7 @@ examples:
   iat-nova simulate compare --random 30 --seeds 1 --strategy pollute-buffer --without each
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("scenarios", metavar="SCENARIO", nargs="*", help=SCENARIO)
         parser.add_argument("--all", action="store_true", help="all shipped scenarios")
         parser.add_argument(
@@ -147,7 +145,6 @@ examples:
             default=pathlib.Path("iat-nova-compare"),
             help="folder for charts and rows; default: ./%(default)s",
         )
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

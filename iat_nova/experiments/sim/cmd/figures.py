@@ -47,9 +47,7 @@ examples:
   iat-nova simulate figures iat-4 --sensitivity    verdicts that depend on a constant
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("names", metavar="NAME", nargs="*", help="a figure; default: all")
         parser.add_argument("--list", action="store_true", help="list the available figures")
         parser.add_argument(
@@ -76,7 +74,6 @@ examples:
             "--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}; as published: 10"
         )
         take_workers(parser)
-        return parser
 
     def take_action(
         self, parsed_args: argparse.Namespace

@@ -67,9 +67,7 @@ examples:
   iat-nova simulate run quickstart --keep /tmp/run && iat-nova --state-dir /tmp/run report
 """
 
-    def get_parser(self, prog_name: str) -> argparse.ArgumentParser:
-        """Add the arguments."""
-        parser = super().get_parser(prog_name)
+    def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("scenario", metavar="SCENARIO", help=SCENARIO)
         parser.add_argument(
             "--strategy",
@@ -89,7 +87,6 @@ examples:
             type=pathlib.Path,
             help="keep the history in this state directory, for report and explain",
         )
-        return parser
 
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Return the results as text."""
