@@ -15,6 +15,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import types
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -240,18 +241,30 @@ def _check_number(option: str, found: float | None) -> None:
         raise ConfigError(message("option-too-large", option=option, found=str(found), most=_MOST))
 
 
+def _value(conf: cfg.ConfigOpts, option: cfg.Opt) -> Any:
+    """Return an option's value: the default for an empty value, as for an option that is not set.
+
+    oslo.config gives None for an empty number. Raises `ConfigError`.
+    """
+    found = conf[GROUP][option.dest]
+    if found in (None, ""):
+        found = option.default
+    if isinstance(option, cfg.FloatOpt):
+        _check_number(option.dest, found)
+    return found
+
+
 def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None) -> Settings:
     """Return the settings in `conf`. `named`: the state directory of the command line, or None."""
-    iat = conf[GROUP]
-    configured = iat.state_dir if iat.state_dir != STATE_DIR else None
-    state_dir = pathlib.Path(named or configured or os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR)
+    unset = os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR
+    conf.set_default("state_dir", unset, group=GROUP)  # so a file may also name the default
+    iat = types.SimpleNamespace(**{option.dest: _value(conf, option) for option in IAT_OPTS})
+    state_dir = pathlib.Path(named or conf[GROUP].state_dir or unset)
     if iat.hardware == "emulated" and not iat.emulated_scenario:
         raise ConfigError(message("emulated-without-scenario"))
-    for option in IAT_OPTS:
-        if isinstance(option, cfg.FloatOpt):
-            _check_number(option.dest, iat[option.dest])
     ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
-    made = {  # options with another type, or made from several; all other options are unchanged
+    # Options with another type, or made from several; all other options are unchanged.
+    made: dict[str, Any] = {
         "policy_file": pathlib.Path(iat.policy_file) if iat.policy_file else None,
         "shadow_policy": pathlib.Path(iat.shadow_policy) if iat.shadow_policy else None,
         "dca_off_ports": _ports(iat.port_dca, "dca_off_ports", iat.dca_off_ports),
@@ -263,10 +276,10 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None
         "spool_dir": pathlib.Path(iat.spool_dir) if iat.spool_dir else state_dir / "spool",
         "sysfs_root": pathlib.Path(iat.sysfs_root),
         "proc_root": pathlib.Path(iat.proc_root),
-        "cpu_dedicated_set": conf.compute.cpu_dedicated_set,
-        "cpu_shared_set": conf.compute.cpu_shared_set,
+        "cpu_dedicated_set": conf.compute.cpu_dedicated_set or None,  # empty: unset, as in Nova
+        "cpu_shared_set": conf.compute.cpu_shared_set or None,
         "provider_config_location": pathlib.Path(conf.compute.provider_config_location),
         "read_files": tuple(read_files),
     }
     names = {field.name for field in dataclasses.fields(Settings)} - made.keys()
-    return Settings(**made, **{name: iat[name] for name in names})
+    return Settings(**made, **{name: getattr(iat, name) for name in names})

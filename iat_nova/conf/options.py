@@ -14,7 +14,7 @@ IAT_OPTS = [
         "mode",
         default="observe",
         choices=[
-            ("observe", "decide and record everything, write nothing"),
+            ("observe", "decide and record everything, change no ways"),
             ("enforce", "decide and write masks"),
         ],
         help="Whether the agent writes its decisions to the hardware.",
@@ -116,8 +116,9 @@ IAT_OPTS = [
         "cha_slices",
         default=1,
         min=0,
-        help="Number of LLC slices on which DDIO's hits and misses are counted. The counts are "
-        "scaled to all slices, as in the paper with one slice. 0: all slices.",
+        help="Number of LLC slices of each package on which DDIO's hits and misses are counted, at "
+        "least one per cluster of sub-NUMA clustering. The counts are scaled to all slices, as in "
+        "the paper with one slice. 0: all slices.",
     ),
     cfg.FloatOpt(
         "memory_bandwidth_gbps",
@@ -149,7 +150,7 @@ IAT_OPTS = [
     cfg.FloatOpt(
         "emulated_seconds",
         min=0,
-        help="Emulated seconds after which the agent ends. Unset: the scenario's length.",
+        help="Emulated seconds after which the agent ends. Unset or 0: the scenario's length.",
     ),
     cfg.StrOpt(
         "libvirt_uri",
@@ -200,8 +201,8 @@ IAT_OPTS = [
         "debounce_s",
         default=0.2,
         min=0.0,
-        help="Seconds during which events of libvirt and OVSDB are collected before the inventory "
-        "is read again.",
+        help="Seconds without another event of libvirt or OVSDB after which the inventory is read "
+        "again. If events do not stop, the inventory is read after ten times as long.",
     ),
     cfg.FloatOpt(
         "history_whole_hours",
@@ -236,8 +237,19 @@ IAT_OPTS = [
         help="The port on which Prometheus metrics are served, at /metrics; 0: no metrics. Needs "
         "the extra iat-nova[metrics].",
     ),
-    cfg.StrOpt("sysfs_root", default="/sys", advanced=True, help="The mount point of sysfs."),
-    cfg.StrOpt("proc_root", default="/proc", advanced=True, help="The mount point of procfs."),
+    cfg.StrOpt(
+        "sysfs_root",
+        default="/sys",
+        advanced=True,
+        help="The mount point of sysfs, for online CPUs and PCI devices. The hardware's "
+        "interfaces are always in /sys.",
+    ),
+    cfg.StrOpt(
+        "proc_root",
+        default="/proc",
+        advanced=True,
+        help="The mount point of procfs, for the threads of ovs-vswitchd. All else is in /proc.",
+    ),
     cfg.BoolOpt(
         "debug",
         default=False,

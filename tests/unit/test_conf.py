@@ -8,6 +8,8 @@ import tempfile
 import unittest
 from unittest import mock
 
+from oslo_config import cfg
+
 from iat_nova import conf
 from tests.said import sentence
 
@@ -49,6 +51,12 @@ class LoadTest(unittest.TestCase):
         self.assertEqual("0,1", settings.cpu_shared_set)
         self.assertEqual("unix:/run/x.sock", settings.ovsdb_connection)
 
+    def test_empty_sets_are_unset(self) -> None:
+        """Nova takes an empty cpu_dedicated_set as unset; no CPU at all would be dedicated."""
+        path = self.write("nova.conf", "[compute]\ncpu_dedicated_set =\ncpu_shared_set =\n")
+        settings = conf.load([path])
+        self.assertEqual((None, None), (settings.cpu_dedicated_set, settings.cpu_shared_set))
+
     def test_a_later_file_wins(self) -> None:
         """Options of a second file override the first, as oslo.config does everywhere."""
         first = self.write("a.conf", "[iat]\nmode = observe\nstrategy = baseline\n")
@@ -68,6 +76,22 @@ class LoadTest(unittest.TestCase):
             self.assertEqual(pathlib.Path("/tmp/elsewhere"), conf.load().state_dir)
             path = self.write("a", "[iat]\nstate_dir = /srv/iat\n")
             self.assertEqual(pathlib.Path("/srv/iat"), conf.load([path]).state_dir)
+            path = self.write("b", "[iat]\nstate_dir = /var/lib/iat-nova\n")
+            self.assertEqual(pathlib.Path("/var/lib/iat-nova"), conf.load([path]).state_dir)
+            path = self.write("c", "[iat]\nstate_dir =\n")
+            self.assertEqual(pathlib.Path("/tmp/elsewhere"), conf.load([path]).state_dir)
+
+    def test_an_empty_value_is_the_default(self) -> None:
+        """No option becomes None or a path to the present folder, which the agent would use."""
+        with mock.patch.dict(os.environ):
+            os.environ.pop(conf.STATE_DIR_VARIABLE, None)
+            default = conf.load()
+            for option in conf.IAT_OPTS:
+                if isinstance(option, cfg.BoolOpt) or getattr(option.type, "choices", None):
+                    continue  # oslo.config refuses these
+                with self.subTest(option=option.dest):
+                    path = self.write("empty", f"[iat]\n{option.dest} =\n")
+                    self.assertEqual(default, conf.load([path]))
 
     def test_bad_values_name_file_and_option(self) -> None:
         """Each mistake is one readable sentence with the place in it."""
