@@ -152,7 +152,7 @@ PROVEN = {
     "tests.unit.report.test_screens.TestReport.test_well_formed_and_alone "
     f"{ESCAPE}.HarmlessTest.test_plain "
     f"{ESCAPE}.CutTest.test_fit",
-    "use a flavor": "tests.unit.inventory.test_domain_xml.MetadataTest."
+    "use a flavor": "tests.unit.inventory.test_nova_metadata.MetadataTest."
     "test_an_image_asks_for_nothing",
     "A class of the policy": "tests.unit.policy.test_classify.MatchTest.test_conditions",
     "An image may ask": "tests.nova.test_nova.NovaTest.test_pinned_by_its_image",
