@@ -21,8 +21,8 @@ from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.shadow import ShadowPolicy, ShadowStrategy
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.conf import Settings
-from iat_nova.hardware.enforcement.enforcer import Enforcer, Keeper
-from iat_nova.hardware.enforcement.saved_first import PortsOff, SavedFirst
+from iat_nova.hardware.enforcement.enforcer import Enforcer
+from iat_nova.hardware.enforcement.saved_first import SavedFirst
 from iat_nova.model import HostFacts, Parameters
 from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Reason
@@ -38,10 +38,7 @@ from iat_nova.strategies.api import Strategy
 def enforcer(owned: Ownership) -> Enforcer:
     """Make the only writer of masks and DDIO's ways of a machine."""
     machine = owned.machine
-    keeper: Keeper | None = owned.snapshot
-    if owned.snapshot is not None and machine.ports is not None:
-        keeper = PortsOff(owned.snapshot, machine.ports)
-    return Enforcer(machine.allocator, machine.ddio, keeper, machine.dca, machine.port_ways)
+    return Enforcer(machine.allocator, machine.ddio, owned.snapshot, machine.dca, machine.port_ways)
 
 
 def agent(

@@ -27,6 +27,7 @@ from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.counters.monitor import offered
+from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.machine import ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Finding, Host, Level
@@ -171,8 +172,8 @@ def _choose(settings: Settings, host: Host) -> tuple[Machine | None, list[Findin
     found = []
     try:
         machine = sources.host_machine(settings, host)
-        if machine.ports is not None:
-            found.append(Finding("root ports", Level.OK, machine.ports.described()))
+        if isinstance(machine.dca, RootPorts):
+            found.append(Finding("root ports", Level.OK, machine.dca.described()))
         if machine.monitor is not None and (offer := offered(host.fs)) is not None:
             found.append(Finding("monitoring", Level.OK, offer.described()))
         if "pqos-msr" in machine.parts and (refused := probe.writes_refused(host)) is not None:

@@ -190,6 +190,12 @@ class CacheAllocator(Protocol):
 class PortDca(Protocol):
     """Root ports that can keep their devices' writes out of the LLC."""
 
+    def off(self) -> None:
+        """Switch DDIO off on the ports that stay off while the agent enforces.
+
+        Called with the snapshot on disk, before each write of a layout. Raises `HardwareError`.
+        """
+
     def switch(self, domain: int, off: Iterable[str]) -> None:
         """Switch DDIO off on these ports of a domain (`CacheDomain.dca_ports`), on at other ports.
 

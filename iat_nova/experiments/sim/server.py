@@ -403,6 +403,9 @@ class EmulatedServer:
         self.port_ways.follow_ddio(domain)
         return self.read_ddio(domain)
 
+    def off(self) -> None:
+        """Do nothing: an operator keeps no port off. See `PortDca`."""
+
     def switch(self, domain: int, off: Iterable[str]) -> None:
         """Switch DDIO of the disks' ports; disks without DDIO write to memory. See `PortDca`."""
         switchable = {port.address for one in self.scenario.domains for port in one.dca_ports}

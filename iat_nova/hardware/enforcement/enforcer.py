@@ -6,7 +6,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Mapping
-from typing import Protocol
 
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
@@ -19,7 +18,7 @@ from iat_nova.hardware.api import (
     PortWays,
 )
 from iat_nova.hardware.cat import limits
-from iat_nova.hardware.enforcement.snapshot import Restored
+from iat_nova.hardware.enforcement.snapshot import Restored, Snapshot
 from iat_nova.model import DomainInventory, Layout, Message, TenantKind, WayMask, message
 
 
@@ -53,35 +52,13 @@ class ForeignHand(HardwareError):
     """Another program changed the DDIO ways since the agent's write, or during the write."""
 
 
-class Keeper(Protocol):
-    """Ensures that the host ends with its original settings (`snapshot.Snapshot`)."""
-
-    def protect(self) -> object:
-        """Ensure that a snapshot is on disk, before the first write. Raises `HardwareError`."""
-
-    def extend(self) -> None:
-        """Add domains and CPUs that came online to the snapshot.
-
-        Called before the first write to such a domain or CPU.
-        """
-
-    def keep_file(self) -> Message | None:
-        """Write the snapshot's file again if lost; return the reason, or None.
-
-        Raises `HardwareError` where the file cannot be written.
-        """
-
-    def restore(self) -> Restored:
-        """Restore the original settings, and read them back."""
-
-
 class Enforcer:
     """Writes all layouts to the hardware. Only the loop's thread uses an enforcer.
 
     With a `snapshot` nothing is written before the snapshot is on disk, and the snapshot restores.
     Without a snapshot (the emulated server) DDIO's mask is noted before the first write to a
     domain. `restore` then writes the noted mask, gives up every class and switches DDIO on at every
-    port. `ports` switches root ports, if a strategy may. `port_ways` gives ports ways of their own;
+    port. `ports` switches root ports, if configured. `port_ways` gives ports ways of their own;
     None where the hardware has none.
     """
 
@@ -89,7 +66,7 @@ class Enforcer:
         self,
         allocator: CacheAllocator,
         ddio: DdioWays,
-        snapshot: Keeper | None = None,
+        snapshot: Snapshot | None = None,
         ports: PortDca | None = None,
         port_ways: PortWays | None = None,
     ) -> None:
@@ -139,6 +116,8 @@ class Enforcer:
             raise ForeignHand(moved)
         if self._snapshot is not None:
             self._snapshot.protect()
+        if self._ports is not None:
+            self._ports.off()
         new = last is None or _cpus(last.inventory) != _cpus(inventory)
         if self._snapshot is not None and new:
             self._snapshot.extend()  # a domain or CPUs that came after the last saving

@@ -136,7 +136,6 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         parts=parts,
         inspect=inspect,
         forget=found.clear,
-        ports=ports,
         port_ways=ddio if isinstance(ddio, DeviceClass) else None,
         locate=locate,
         monitor=_monitor(host, cat_choice, counted) if wanted.monitor else None,

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, PortDca, PortWays
 from iat_nova.hardware.counters.monitor import Monitor
-from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.host.monitors import TenantsAndPorts
 from iat_nova.hardware.host.probe import Host
 from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus, CpuWatch
@@ -39,15 +38,15 @@ ASKED = message("asked-for")
 class Machine:
     """The interfaces of one machine, and its clock.
 
-    `ends_s`: end of the machine's time, in seconds of that clock. `dca`: root ports that strategies
-    may switch. `port_ways`: ports that may have ways of their own. `host`: the host with these
+    `ends_s`: end of the machine's time, in seconds of that clock. `dca`: root ports that may be
+    switched. `port_ways`: ports that may have ways of their own. `host`: the host with these
     interfaces; None for a machine in memory, which needs no snapshot. `choices`: the chosen
     interfaces, with reasons. `parts`: the parts that a snapshot saves, in this order. `inspect`
-    returns changes by other programs to the agent's classes and to `ports`; it also puts CPUs that
+    returns changes by other programs to the agent's classes and to `dca`; it also puts CPUs that
     were offline back into their classes. `forget` drops the DDIO ways that were found, to read them
-    again. `ports`: root ports with DDIO off while an agent enforces. `locate` returns cache domains
-    with the root ports, and the devices' ports, whose devices write there; raises `HardwareError`.
-    `monitor` counts each tenant's and port's part of the LLC, if the configuration asks for that.
+    again. `locate` returns cache domains with the root ports, and the devices' ports, whose devices
+    write there; raises `HardwareError`. `monitor` counts each tenant's and port's part of the LLC,
+    if the configuration asks for that.
     """
 
     counters: Counters
@@ -62,7 +61,6 @@ class Machine:
     parts: Mapping[str, Restorable] = dataclasses.field(default_factory=dict)
     inspect: Callable[[], tuple[Message, ...]] = tuple
     forget: Callable[[], None] = lambda: None
-    ports: RootPorts | None = None
     locate: Callable[[tuple[CacheDomain, ...]], tuple[CacheDomain, ...]] = tuple
     monitor: Monitor | TenantsAndPorts | None = None
 
