@@ -25,7 +25,8 @@ from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import HAND_OVER, HAND_OVER_REQUEST
 from iat_nova.common.untrusted import Unreadable
 from iat_nova.hardware.api import DdioWays, DomainOffline, HardwareError
-from iat_nova.hardware.cat import resctrl
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.enforcement import enforcer
 from iat_nova.hardware.enforcement.snapshot import Snapshot
 from iat_nova.hardware.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
@@ -58,7 +59,7 @@ class HandedOver:
     states: Mapping[int, Any]
     fixed: tuple[int, ...]
     enforcer: enforcer.EnforcerMemory
-    resctrl: resctrl.ResctrlMemory
+    resctrl: ResctrlMemory
     saved: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -223,7 +224,7 @@ class Succession:
         self,
         files: HandOverFiles,
         snapshot: Snapshot,
-        allocator: resctrl.Resctrl,
+        allocator: Resctrl,
         ddio: DdioWays,
         strategy: str,
         version: str,

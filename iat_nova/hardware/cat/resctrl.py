@@ -22,6 +22,7 @@ from iat_nova.hardware.cat.resctrl_cpus import GroupCpus
 from iat_nova.hardware.cat.resctrl_domains import ReadClassRegister, ResctrlDomains
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
 from iat_nova.hardware.cat.resctrl_lines import GroupLines
+from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
@@ -40,32 +41,11 @@ class Inspection:
     reasserted: tuple[int, ...] = ()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ResctrlMemory:
-    """The knowledge of an instance about its groups, with which another process can continue.
-
-    By cache domain: `classes` as requested, `slots` (class -> number of its group), `online` CPUs
-    with their stamps (`Topology.plugged`), masks as `read_back`, and `default_found`, the default
-    group's original masks by resource. By group: `cpus`, and `limits` of memory bandwidth by
-    domain. `made`: numbers of the groups.
-    """
-
-    classes: Mapping[int, Mapping[str, ClassMask]]
-    slots: Mapping[int, Mapping[str, int]]
-    made: tuple[int, ...]
-    cpus: Mapping[int, tuple[int, ...]]
-    plugged: Mapping[int, int | None]
-    online: Mapping[int, Mapping[int, int | None]]
-    read_back: Mapping[int, Mapping[str, WayMask]]
-    default_found: Mapping[int, Mapping[str, WayMask]]
-    inherited: Mapping[str, str] | None
-    limits: Mapping[int, Mapping[int, int]]
-
-
 class Resctrl(ResctrlDomains, AllReachable):
     """`hardware.api.CacheAllocator` on a mounted resctrl file system.
 
-    Settings of offline CPUs and domains are lost: the kernel resets these.
+    Settings of offline CPUs and domains are lost: the kernel resets these. `memory`: what another
+    process needs to continue with our groups.
     """
 
     shape = resctrl_saved.SHAPE
@@ -82,14 +62,12 @@ class Resctrl(ResctrlDomains, AllReachable):
         super().__init__(
             fs, topology, coupled=coupled, read_register=read_register, complete=complete
         )
-        self._classes: dict[int, dict[str, ClassMask]] = {}  # as requested, by domain
-        self._slots: dict[int, dict[str, int]] = {}  # class -> number of its group, by domain
-        self._made: set[int] = set()  # numbers of our groups that exist
-        self._online: dict[int, dict[int, int | None]] = {}  # stamps of each domain's online CPUs
-        self._read_back: dict[int, Mapping[str, WayMask]] = {}  # effective after our last write
-        self._default_found: dict[int, dict[str, WayMask]] = {}  # original masks, by resource
-        self._cpus = GroupCpus(fs, topology, _group)
-        self._lines = GroupLines(fs, _group)
+        self._use(ResctrlMemory())
+
+    def _use(self, memory: ResctrlMemory) -> None:
+        self.memory = memory
+        self._cpus = GroupCpus(self._fs, self._topology, memory, _group)
+        self._lines = GroupLines(self._fs, memory, _group)
 
     # ------------------------------------------------------------------- reading back
 
@@ -98,8 +76,8 @@ class Resctrl(ResctrlDomains, AllReachable):
         found = limits.find(self._limits(), domain)
         return {
             name: self._effective(found, group, self._masks(group, domain))
-            for name in self._classes.get(domain, {})
-            for group in (_group(self._slots[domain][name]),)
+            for name in self.memory.classes.get(domain, {})
+            for group in (_group(self.memory.slots[domain][name]),)
         }
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
@@ -108,7 +86,7 @@ class Resctrl(ResctrlDomains, AllReachable):
             return {}
         shown = {
             name: self._fs.bandwidth(_group(number)).get(domain)
-            for name, number in self._slots.get(domain, {}).items()
+            for name, number in self.memory.slots.get(domain, {}).items()
             if number
         }
         return {name: limit for name, limit in shown.items() if limit is not None}
@@ -125,7 +103,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         found = limits.find(self._limits(), domain)
         limits.check_classes(found, classes)
         named = {item.name: item for item in classes}
-        slots = limits.numbered(named, self._slots.get(domain, {}))
+        slots = limits.numbered(named, self.memory.slots.get(domain, {}))
         came = self._plugged_in(found)  # before writing: later changes are detected
         watch = CpuWatch(self._topology)
         try:
@@ -136,13 +114,13 @@ class Resctrl(ResctrlDomains, AllReachable):
             if watch.moved() is None:
                 raise
             self._program(domain, named, slots)
-        self._classes[domain], self._slots[domain] = named, slots
+        self.memory.classes[domain], self.memory.slots[domain] = named, slots
         if DEFAULT_CLASS not in named:
-            self._default_found.pop(domain, None)
-        if domain not in self._online:  # otherwise `inspect` keeps the stamps
-            self._online[domain] = came
-        self._read_back[domain] = self.effective(domain)
-        return self._read_back[domain]
+            self.memory.default_found.pop(domain, None)
+        if domain not in self.memory.online:  # otherwise `inspect` keeps the stamps
+            self.memory.online[domain] = came
+        self.memory.read_back[domain] = self.effective(domain)
+        return self.memory.read_back[domain]
 
     def _program(
         self, domain: int, named: Mapping[str, ClassMask], slots: Mapping[str, int]
@@ -158,20 +136,20 @@ class Resctrl(ResctrlDomains, AllReachable):
         undo: list[Step],
     ) -> None:
         cpus = self._wanted_cpus(
-            {**self._classes, domain: dict(named)}, {**self._slots, domain: slots}
+            {**self.memory.classes, domain: dict(named)}, {**self.memory.slots, domain: slots}
         )
         self._check_owners(cpus)
-        for number in sorted(cpus.keys() - self._made):
+        for number in sorted(cpus.keys() - self.memory.made):
             self._add(number, undo)
         for name, item in named.items():
             self._set_masks(domain, slots[name], self._alike(item.mask), undo)
         self._limit(domain, {slots[name]: item.bandwidth for name, item in named.items()}, undo)
-        if DEFAULT_CLASS not in named and domain in self._default_found:
-            self._set_masks(domain, 0, self._default_found[domain], undo)
-        before = self._cpus.written
-        undo.append(lambda: self._cpus.write(before, self._made))
-        self._cpus.write(cpus, self._made)
-        for number in sorted(self._made - cpus.keys(), reverse=True):
+        if DEFAULT_CLASS not in named and domain in self.memory.default_found:
+            self._set_masks(domain, 0, self.memory.default_found[domain], undo)
+        before = dict(self.memory.cpus)
+        undo.append(lambda: self._cpus.write(before, self.memory.made))
+        self._cpus.write(cpus, self.memory.made)
+        for number in sorted(self.memory.made - cpus.keys(), reverse=True):
             self._remove(number, undo)
 
     def _wanted_cpus(
@@ -207,28 +185,28 @@ class Resctrl(ResctrlDomains, AllReachable):
         and the traffic of a class is never read.
         """
         self._fs.add(_group(number))
-        self._made.add(number)
+        self.memory.made.add(number)
         undo.append(lambda: self._remove(number, []))
         self._fs.assign(_group(number), ())
         self._lines.begin(number)
 
     def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:
         """Limit the memory bandwidth of these groups in a domain; remove our other limits there."""
-        for number in {*self._lines.limited(domain), *wanted} & self._made:
+        for number in {*self._lines.limited(domain), *wanted} & self.memory.made:
             self._lines.limit(number, domain, wanted.get(number), undo)
 
     def _remove(self, number: int, undo: list[Step]) -> None:
         self._fs.remove(_group(number))
-        self._made.discard(number)
+        self.memory.made.discard(number)
         self._cpus.discard(number)
 
         def put_back() -> None:
             self._add(number, [])
-            for domain, slots in self._slots.items():
+            for domain, slots in self.memory.slots.items():
                 for name in (name for name, slot in slots.items() if slot == number):
-                    masks = self._alike(self._classes[domain][name].mask)
+                    masks = self._alike(self.memory.classes[domain][name].mask)
                     self._set_masks(domain, number, masks, [])
-                    limit = self._classes[domain][name].bandwidth
+                    limit = self.memory.classes[domain][name].bandwidth
                     self._lines.limit(number, domain, limit, [])
 
         undo.append(put_back)
@@ -243,7 +221,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         group = _group(number)
         before = self._masks(group, domain)
         if number == 0:
-            self._default_found.setdefault(domain, before)
+            self.memory.default_found.setdefault(domain, before)
         if before != masks:
             self._fs.set_masks(group, domain, masks)
             undo.append(lambda: self._fs.set_masks(group, domain, before))
@@ -271,14 +249,14 @@ class Resctrl(ResctrlDomains, AllReachable):
         self._renew_masks()
         self._follow_default()
         foreign = self._foreign_masks()
-        wanted = self._wanted_cpus(self._classes, self._slots)
-        numbers = (one for one in self._cpus.written if one in self._made and self._exists(one))
+        wanted = self._wanted_cpus(self.memory.classes, self.memory.slots)
+        numbers = (one for one in self.memory.cpus if one in self.memory.made and self._exists(one))
         lost, moved = self._cpus.inspect(numbers)
         latecomers = self._cpus.latecomers(wanted)
         if lost | latecomers:
             self._cpus.lose(lost)
             with self._fs.locked():
-                self._cpus.write(wanted, self._made)
+                self._cpus.write(wanted, self.memory.made)
         return Inspection((*foreign, *moved), tuple(sorted(lost | latecomers)))
 
     def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
@@ -288,24 +266,24 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     def _renew_masks(self) -> None:
         """Write our masks again in domains that were entirely offline: the kernel forgot them."""
-        for domain, before in self._online.items():
+        for domain, before in self.memory.online.items():
             now = self._plugged_in(self._domains[domain])
             if not now:
                 continue
             if all(now.get(cpu) != when for cpu, when in before.items()):
                 with self._fs.locked():
-                    for name, item in self._classes[domain].items():
-                        number = self._slots[domain][name]
+                    for name, item in self.memory.classes[domain].items():
+                        number = self.memory.slots[domain][name]
                         if self._exists(number):
                             self._set_masks(domain, number, self._alike(item.mask), [])
                             self._lines.renew(domain, number)
-            self._online[domain] = now
+            self.memory.online[domain] = now
 
     def _follow_default(self) -> None:
         """Copy changed limits of MB, SMBA and L2 from the default group to our groups."""
-        if self._made and self._lines.changed():
+        if self.memory.made and self._lines.changed():
             with self._fs.locked():
-                self._lines.follow(filter(self._exists, sorted(self._made)))
+                self._lines.follow(filter(self._exists, sorted(self.memory.made)))
 
     def _exists(self, number: int) -> bool:
         return number == 0 or _group(number) in self._fs.groups()
@@ -315,12 +293,12 @@ class Resctrl(ResctrlDomains, AllReachable):
         present = (DEFAULT_GROUP, *self._fs.groups())
         foreign = [
             message("group-removed", group=_group(number))
-            for number in sorted(self._made)
+            for number in sorted(self.memory.made)
             if _group(number) not in present
         ]
-        for domain, named in self._classes.items():
+        for domain, named in self.memory.classes.items():
             for name, item in named.items():
-                group = _group(self._slots[domain][name])
+                group = _group(self.memory.slots[domain][name])
                 if group not in present:
                     continue
                 try:
@@ -340,7 +318,7 @@ class Resctrl(ResctrlDomains, AllReachable):
                                 wrote=item.mask,
                             )
                         )
-                left = self._read_back.get(domain, {}).get(name, effective)
+                left = self.memory.read_back.get(domain, {}).get(name, effective)
                 if masks == self._alike(item.mask) and effective != left:
                     foreign.append(
                         message(
@@ -351,25 +329,7 @@ class Resctrl(ResctrlDomains, AllReachable):
                             left=left,
                         )
                     )
-        return foreign + self._lines.foreign(filter(self._exists, sorted(self._made)))
-
-    @property
-    def memory(self) -> ResctrlMemory:
-        """The knowledge with which another process can continue with our groups."""
-        inherited, limits = self._lines.memory
-        cpus, plugged = self._cpus.memory
-        return ResctrlMemory(
-            dict(self._classes),
-            dict(self._slots),
-            tuple(sorted(self._made)),
-            cpus,
-            plugged,
-            dict(self._online),
-            dict(self._read_back),
-            dict(self._default_found),
-            inherited,
-            limits,
-        )
+        return foreign + self._lines.foreign(filter(self._exists, sorted(self.memory.made)))
 
     def adopt(self, memory: ResctrlMemory) -> None:
         """Adopt the groups that our previous process left.
@@ -384,20 +344,13 @@ class Resctrl(ResctrlDomains, AllReachable):
         known = {domain.id for domain in self.domains()}
         if not known >= memory.classes.keys() == memory.slots.keys():
             raise HardwareError(message("groups-of-absent-domains"))
-        self._classes = {number: dict(named) for number, named in memory.classes.items()}
-        self._slots = {number: dict(slots) for number, slots in memory.slots.items()}
-        self._made = set(memory.made)
-        self._cpus.adopt(memory.cpus, memory.plugged)
-        self._online = {number: dict(cpus) for number, cpus in memory.online.items()}
-        self._read_back = dict(memory.read_back)
-        self._default_found = {number: dict(one) for number, one in memory.default_found.items()}
-        self._lines.adopt(memory.inherited, memory.limits)
+        self._use(memory)
         try:
             foreign = self.inspect().foreign
             if foreign:
                 raise HardwareError(message("groups-changed-meanwhile", changes=foreign))
         except HardwareError:
-            self._forget()
+            self._use(ResctrlMemory())
             raise
 
     def save(self) -> dict[str, Any]:
@@ -416,24 +369,11 @@ class Resctrl(ResctrlDomains, AllReachable):
                 return ()
             return resctrl_saved.restore(self._fs, saved, self.own_groups())
         finally:
-            self._forget()
+            self._use(ResctrlMemory())
 
     def remove_left_over(self) -> tuple[Message, ...]:
         """Remove our groups without a snapshot; only for the host's writer."""
         return self.restore({"default": {}, "monitors": {}})
-
-    def _forget(self) -> None:
-        for memory in (
-            self._classes,
-            self._slots,
-            self._online,
-            self._read_back,
-            self._default_found,
-        ):
-            memory.clear()
-        self._made.clear()
-        self._cpus.forget()
-        self._lines.forget()
 
 
 def _group(number: int) -> str:

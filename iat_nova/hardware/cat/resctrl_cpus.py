@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Iterable, Mapping
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import Message, message
 
@@ -18,17 +19,17 @@ from iat_nova.model import Message, message
 class GroupCpus:
     """The CPUs of groups by number; `group` gives the group's name."""
 
-    def __init__(self, fs: ResctrlFs, topology: Topology, group: Callable[[int], str]) -> None:
+    def __init__(
+        self,
+        fs: ResctrlFs,
+        topology: Topology,
+        memory: ResctrlMemory,
+        group: Callable[[int], str],
+    ) -> None:
         self._fs = fs
         self._topology = topology
+        self._memory = memory
         self._group = group
-        self._written: dict[int, frozenset[int]] = {}  # of each group
-        self._plugged: dict[int, int | None] = {}  # of each CPU, at the time of the write
-
-    @property
-    def written(self) -> dict[int, frozenset[int]]:
-        """The online CPUs of each group, as last written."""
-        return dict(self._written)
 
     def write(self, cpus: Mapping[int, frozenset[int]], made: Container[int]) -> None:
         """Write the online CPUs of each group in `made`.
@@ -38,18 +39,18 @@ class GroupCpus:
         online = self._topology.online()
         for number, whole in sorted(cpus.items()):
             wanted = whole & online
-            if self._written.get(number, frozenset()) == wanted or number not in made:
+            if self._memory.cpus.get(number, frozenset()) == wanted or number not in made:
                 continue
             # Before writing: then a CPU that goes offline and online after the write is detected.
             plugged = {cpu: self._topology.plugged(cpu) for cpu in wanted}
             self._fs.set_cpus(self._group(number), format_cpus(wanted))
-            self._written = {n: have - wanted for n, have in self._written.items()}
-            self._written[number] = wanted
-            self._plugged |= plugged
+            self._memory.cpus = {n: have - wanted for n, have in self._memory.cpus.items()}
+            self._memory.cpus[number] = wanted
+            self._memory.plugged |= plugged
 
     def discard(self, number: int) -> None:
         """Forget a removed group."""
-        self._written.pop(number, None)
+        self._memory.cpus.pop(number, None)
 
     def inspect(self, numbers: Iterable[int]) -> tuple[set[int], list[Message]]:
         """Return CPUs that were offline since the write, and messages on CPUs moved by others."""
@@ -57,12 +58,12 @@ class GroupCpus:
         foreign: list[Message] = []
         online = self._topology.online()
         for number in numbers:
-            wanted = self._written.get(number, frozenset()) & online
+            wanted = self._memory.cpus.get(number, frozenset()) & online
             have = parse_cpus(self._fs.cpus_list(self._group(number)))
             returned = {
                 cpu
                 for cpu in wanted - have
-                if self._topology.plugged(cpu) != self._plugged.get(cpu)
+                if self._topology.plugged(cpu) != self._memory.plugged.get(cpu)
             }
             lost |= returned
             moved = (have ^ wanted) - returned
@@ -73,25 +74,9 @@ class GroupCpus:
 
     def latecomers(self, cpus: Mapping[int, frozenset[int]]) -> set[int]:
         """Return the CPUs that went online after the last write of the groups."""
-        written = frozenset().union(*self._written.values())
+        written = frozenset().union(*self._memory.cpus.values())
         return set(self._topology.online() & frozenset().union(*cpus.values()) - written)
 
     def lose(self, cpus: frozenset[int] | set[int]) -> None:
         """Take these CPUs as not written."""
-        self._written = {number: have - cpus for number, have in self._written.items()}
-
-    @property
-    def memory(self) -> tuple[dict[int, tuple[int, ...]], dict[int, int | None]]:
-        """The CPUs by group, and `Topology.plugged` by CPU, for a process that continues."""
-        cpus = {number: tuple(sorted(cpus)) for number, cpus in self._written.items()}
-        return cpus, dict(self._plugged)
-
-    def adopt(self, cpus: Mapping[int, Iterable[int]], plugged: Mapping[int, int | None]) -> None:
-        """Continue with another process's knowledge."""
-        self._written = {number: frozenset(one) for number, one in cpus.items()}
-        self._plugged = dict(plugged)
-
-    def forget(self) -> None:
-        """Forget all groups."""
-        self._written.clear()
-        self._plugged.clear()
+        self._memory.cpus = {number: have - cpus for number, have in self._memory.cpus.items()}

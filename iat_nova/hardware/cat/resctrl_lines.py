@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs, parse_limits
+from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.rollback import Step
 from iat_nova.model import Message, message
 
@@ -18,62 +19,61 @@ from iat_nova.model import Message, message
 class GroupLines:
     """The other lines of our groups. Groups have numbers; `name` returns a group's name."""
 
-    def __init__(self, fs: ResctrlFs, name: Callable[[int], str]) -> None:
+    def __init__(self, fs: ResctrlFs, memory: ResctrlMemory, name: Callable[[int], str]) -> None:
         self._fs = fs
+        self._memory = memory
         self._name = name
-        self._inherited: Mapping[str, str] | None = None  # lines copied to our groups
-        self._limits: dict[int, dict[int, int]] = {}  # our limits, by group, by domain
 
     def begin(self, number: int) -> None:
         """Give a new group the default group's lines."""
-        if self._inherited is None:
-            self._inherited = self._fs.other_lines(DEFAULT_GROUP)
-        self._limits.pop(number, None)
-        self._fs.set_other_lines(self._name(number), self._inherited)
+        if self._memory.inherited is None:
+            self._memory.inherited = self._fs.other_lines(DEFAULT_GROUP)
+        self._memory.limits.pop(number, None)
+        self._fs.set_other_lines(self._name(number), self._memory.inherited)
 
     def limit(self, number: int, domain: int, limit: int | None, undo: list[Step]) -> None:
         """Limit a group's memory bandwidth in a domain; None: by the default group's limit alone.
 
         An unchanged limit is not written.
         """
-        before = self._limits.get(number, {}).get(domain)
+        before = self._memory.limits.get(number, {}).get(domain)
         if before != limit:
             self._put(number, domain, limit)
             undo.append(lambda: self._put(number, domain, before))
 
     def limited(self, domain: int) -> tuple[int, ...]:
         """Return the groups with a limit of ours in a domain."""
-        return tuple(number for number, limits in self._limits.items() if domain in limits)
+        return tuple(number for number, limits in self._memory.limits.items() if domain in limits)
 
     def _put(self, number: int, domain: int, limit: int | None) -> None:
-        limits = {**self._limits.get(number, {}), domain: limit}
+        limits = {**self._memory.limits.get(number, {}), domain: limit}
         left = {where: one for where, one in limits.items() if one is not None}
         value = self._merged(left).get(domain)
         if value is not None and self._fs.bandwidth(self._name(number)).get(domain) != value:
             self._fs.set_bandwidth(self._name(number), domain, value)
-        self._limits[number] = left
+        self._memory.limits[number] = left
 
     def _merged(self, limits: Mapping[int, int]) -> dict[int, int]:
         """Return a group's effective limits by domain: never above the default group's limit."""
-        shown = parse_limits((self._inherited or {}).get("MB", ""))
+        shown = parse_limits((self._memory.inherited or {}).get("MB", ""))
         return {domain: min(most, limits.get(domain, most)) for domain, most in shown.items()}
 
     def renew(self, domain: int, number: int) -> None:
         """Write a limit again that the kernel forgot while the domain was offline."""
-        limit = self._limits.get(number, {}).get(domain)
+        limit = self._memory.limits.get(number, {}).get(domain)
         if limit is not None:
             self._put(number, domain, limit)
 
     def changed(self) -> bool:
         """Return whether the default group's lines differ from the lines of our groups."""
-        return self._fs.other_lines(DEFAULT_GROUP) != self._inherited
+        return self._fs.other_lines(DEFAULT_GROUP) != self._memory.inherited
 
     def follow(self, numbers: Iterable[int]) -> None:
         """Copy the default group's present lines, with our limits, to the groups `numbers`."""
-        self._inherited = self._fs.other_lines(DEFAULT_GROUP)
+        self._memory.inherited = self._fs.other_lines(DEFAULT_GROUP)
         for number in numbers:
-            lines = dict(self._inherited)
-            merged = self._merged(self._limits.get(number, {}))
+            lines = dict(self._memory.inherited)
+            merged = self._merged(self._memory.limits.get(number, {}))
             if merged:
                 lines["MB"] = ";".join(f"{domain}={limit}" for domain, limit in merged.items())
             self._fs.set_other_lines(self._name(number), lines)
@@ -82,7 +82,7 @@ class GroupLines:
         """Return messages on our limits that another program changed."""
         told: list[Message] = []
         for number in numbers:
-            limits = self._limits.get(number, {})
+            limits = self._memory.limits.get(number, {})
             now = self._fs.bandwidth(self._name(number)) if limits else {}
             wrote = self._merged(limits)
             told += [
@@ -97,20 +97,3 @@ class GroupLines:
                 if domain in now and now[domain] != wrote.get(domain)
             ]
         return told
-
-    @property
-    def memory(self) -> tuple[Mapping[str, str] | None, Mapping[int, Mapping[int, int]]]:
-        """The lines copied from the default group, and our limits by group and domain."""
-        return self._inherited, {number: dict(one) for number, one in self._limits.items()}
-
-    def adopt(
-        self, inherited: Mapping[str, str] | None, limits: Mapping[int, Mapping[int, int]]
-    ) -> None:
-        """Continue with our previous process's copied lines and limits."""
-        self._inherited = inherited
-        self._limits = {number: dict(one) for number, one in limits.items()}
-
-    def forget(self) -> None:
-        """Forget all groups and limits."""
-        self._inherited = None
-        self._limits.clear()
