@@ -20,7 +20,7 @@ from typing import Any
 from iat_nova.agent.hand_over import HandedOver
 from iat_nova.agent.holding import Holding
 from iat_nova.agent.interlock import Interlock
-from iat_nova.agent.monitoring import Following, Monitored
+from iat_nova.agent.monitoring import Following
 from iat_nova.agent.offline import OfflineCpus
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.sampling import Sampler
@@ -62,7 +62,7 @@ class Agent:
         monitor, cpus = parts.monitor, parts.outside.cpus
         self.inventory, self.policies = parts.inventory, parts.policies
         self.enforcer, self.journal, self.clock = parts.enforcer, parts.journal, parts.clock
-        self.counters = parts.counters if monitor is None else Monitored(parts.counters, monitor)
+        self.counters = parts.counters
         self._following = (
             None if monitor is None else Following(monitor, self.journal, self.clock, cpus)
         )
@@ -231,7 +231,10 @@ class Agent:
         """Read the counters; return samples by domain, empty after an error or a first reading."""
         self._polled_s = self.clock.now()
         try:
-            samples = self._sampler.update(self.counters.read(), self.tenants)
+            counts = self.counters.read()
+            if self._following is not None:
+                counts = self._following.added_to(counts)
+            samples = self._sampler.update(counts, self.tenants)
         except HardwareError as error:
             if not self.interlock.excuses("cpus-moved-reading"):
                 problem = message("counters-unreadable", error=as_message(error))

@@ -8,12 +8,12 @@ Groups are checked again after each change of masks or tenants.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
-from iat_nova.hardware.api import Counters, Counts, HardwareError
+from iat_nova.hardware.api import Counts, HardwareError
 from iat_nova.hardware.counters.monitor import Monitor
 from iat_nova.hardware.host.monitors import TenantsAndPorts
 from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus
@@ -24,25 +24,11 @@ from iat_nova.model.reasons import Code
 TenantMonitor = Monitor | TenantsAndPorts
 
 
-class Monitored:
-    """`hardware.api.Counters` whose readings include the tenants' counts."""
-
-    def __init__(self, counters: Counters, monitor: TenantMonitor) -> None:
-        self._counters = counters
-        self._monitor = monitor
-        self.close = counters.close  # a restore removes the groups
-
-    def watch(self, cpus: Iterable[int]) -> None:
-        """Count on these CPUs from now on; see `Counters`."""
-        self._counters.watch(cpus)
-
-    def read(self) -> Counts:
-        """Return the running totals, with the tenants' counts; see `Counters`."""
-        return dataclasses.replace(self._counters.read(), monitored=self._monitor.read())
-
-
 class Following:
-    """Keep a monitor's groups on the tenants' CPUs; `cpus` watches CPUs go online or offline."""
+    """Keep a monitor's groups on the tenants' CPUs; `cpus` watches CPUs go online or offline.
+
+    A restore removes the groups.
+    """
 
     def __init__(
         self,
@@ -57,6 +43,10 @@ class Following:
         self._clock = clock
         self._retry = Retry()
         self._seen: tuple[int | DomainInventory, ...] = ()
+
+    def added_to(self, counts: Counts) -> Counts:
+        """Return a reading of the counters, with the tenants' counts."""
+        return dataclasses.replace(counts, monitored=self._monitor.read())
 
     def follow(self, inventories: Mapping[int, DomainInventory], writes: int) -> None:
         """Check the groups if masks were written since the last call, or tenants changed.

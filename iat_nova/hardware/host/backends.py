@@ -22,7 +22,7 @@ from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.host import counter_choice, monitors
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Host, text_of, without_cat, writes_refused
-from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
+from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
@@ -60,17 +60,8 @@ def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Mac
     The choice lasts as long as the agent, so the choice is repeated if a CPU went online or offline
     meanwhile. Raises `HardwareError` with the reasons if a required role cannot be filled.
     """
-    for _ in range(TRIES - 1):
-        watch = CpuWatch(host.topology)
-        try:
-            chosen = _choose(host, clock, wanted)
-        except HardwareError:
-            if watch.moved() is None:
-                raise
-        else:
-            if watch.moved() is None:
-                return chosen
-    return _choose(host, clock, wanted)
+    cpus = CpuWatch(host.topology)
+    return settled(cpus, lambda: _choose(host, clock, wanted), lasting=True)
 
 
 def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:

@@ -9,7 +9,7 @@ is invalid, and the operation is repeated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
@@ -20,43 +20,30 @@ T = TypeVar("T")
 TRIES = 10  # of an operation during which CPUs go online or offline
 
 
-class Cpus(Protocol):
-    """The CPUs of a host, as an agent watches them."""
+class Cpus:
+    """The CPUs of a machine, as an agent watches them; here all CPUs are always online."""
 
     def begin(self) -> bool:
         """Record the online CPUs; return whether any changed since the last call."""
+        return False
 
     def moved(self) -> str | None:
         """Return a text on the CPUs that went online or offline since `begin`; None: no CPU."""
+        return None
 
     def lost(self, cpus: Iterable[int]) -> bool:
         """Return whether all these CPUs may have been offline at the same time.
 
         The period is the time between the last two calls of `begin`.
         """
-
-
-class FixedCpus:
-    """`Cpus` of a machine whose CPUs are always online."""
-
-    def begin(self) -> bool:
-        """Return False: no CPU ever changes."""
-        return False
-
-    def moved(self) -> str | None:
-        """Return None: no CPU ever goes online or offline."""
-        return None
-
-    def lost(self, cpus: Iterable[int]) -> bool:
-        """Return False: no CPU is ever offline."""
         return False
 
 
-FIXED = FixedCpus()
+FIXED = Cpus()
 
 
-class CpuWatch:
-    """`Cpus` by sysfs: one `stat` for each online CPU."""
+class CpuWatch(Cpus):
+    """The CPUs of a host by sysfs: one `stat` for each online CPU."""
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
@@ -87,18 +74,22 @@ class CpuWatch:
         return all(self._now.get(cpu) != self._before[cpu] for cpu in known)
 
 
-def settled(cpus: Cpus, operation: Callable[[], T]) -> T:
+def settled(cpus: Cpus, operation: Callable[[], T], *, lasting: bool = False) -> T:
     """Return the result of an operation, repeated after failures while online CPUs change.
 
-    Raises the operation's `HardwareError` if no CPU went online or offline, or after `TRIES`.
+    `lasting`: the result must fit the CPUs at its end, so a success is repeated as well. Raises the
+    operation's `HardwareError` if no CPU went online or offline, or after `TRIES`.
     """
     for _ in range(TRIES - 1):
         cpus.begin()
         try:
-            return operation()
+            result = operation()
         except HardwareError:
             if cpus.moved() is None:
                 raise
+        else:
+            if not lasting or cpus.moved() is None:
+                return result
     return operation()
 
 

@@ -4,7 +4,7 @@
 import unittest
 from unittest import mock
 
-from iat_nova.agent.monitoring import Following, Monitored
+from iat_nova.agent.monitoring import Following
 from iat_nova.hardware.api import Counts, HardwareError, TenantCounts
 from iat_nova.model import Message, message, verbatim
 from iat_nova.model.reasons import Code
@@ -69,10 +69,7 @@ class FollowingTest(unittest.TestCase):
 
     def test_readings_have_both(self) -> None:
         """The CPUs' counts, and the tenants'."""
-        counters, counts = mock.Mock(), {(0, "a"): TenantCounts(1, 2)}
-        counters.read.return_value = Counts(1.0, {}, {})
+        counts = {(0, "a"): TenantCounts(1, 2)}
         self.monitor.read.return_value = counts
-        both = Monitored(counters, self.monitor)
-        self.assertEqual(Counts(1.0, {}, {}, monitored=counts), both.read())
-        both.watch([1])
-        counters.watch.assert_called_once_with([1])
+        both = self.following.added_to(Counts(1.0, {}, {}))
+        self.assertEqual(Counts(1.0, {}, {}, monitored=counts), both)
