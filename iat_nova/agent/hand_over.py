@@ -216,8 +216,9 @@ class HandOverFiles:
 class Succession:
     """Hand one host over to the next agent, and adopt the host from the previous agent.
 
-    `snapshot`, `allocator` and `ddio` belong to the host; `strategy` is the name of this agent's
-    strategy. `forget` discards readings of DDIO's ways under the previous agent's settings.
+    `files`: the request and the left state. `snapshot`, `allocator` and `ddio` belong to the host;
+    `strategy` is the name of this agent's strategy. `forget` discards readings of DDIO's ways under
+    the previous agent's settings.
     """
 
     def __init__(
@@ -230,23 +231,13 @@ class Succession:
         version: str,
         forget: Callable[[], None],
     ) -> None:
-        self._files = files
+        self.files = files
         self._snapshot = snapshot
         self._allocator = allocator
         self._ddio = ddio
         self._strategy = strategy
         self._version = version
         self._forget = forget
-
-    @property
-    def asked(self) -> bool:
-        """Whether a hand-over at the end of this agent is requested."""
-        return self._files.asked
-
-    @property
-    def unreadable(self) -> str:
-        """Why the request for a hand-over cannot be read; "" for a readable or missing request."""
-        return self._files.unreadable
 
     def leave(
         self,
@@ -260,7 +251,7 @@ class Succession:
         try:
             plain = {number: records.unstructure(state) for number, state in states.items()}
             left = HandedOver(
-                self._files.now_s(),
+                self.files.now_s(),
                 self._version,
                 self._strategy,
                 tuple(domains),
@@ -270,7 +261,7 @@ class Succession:
                 self._allocator.memory,
                 self._snapshot.copy,
             )
-            self._files.write(left)
+            self.files.write(left)
         except (TypeError, ValueError) as error:  # a state may be anything
             raise HardwareError(message("state-not-json", error=str(error))) from error
         self._snapshot.hand_over()
@@ -296,14 +287,14 @@ class Succession:
         if a setting differs from the hand-over: then nothing is adopted.
         """
         try:
-            left = self._files.read()
+            left = self.files.read()
         except records.RecordError as error:
-            self._files.remove()
+            self.files.remove()
             raise HardwareError(as_message(error)) from error
         except SnapshotError:
-            self._files.remove()
+            self.files.remove()
             raise
-        self._files.remove()
+        self.files.remove()
         if left is None:
             return None
         try:

@@ -361,8 +361,8 @@ class Agent:
         succession = self._succession
         if succession is None or not self.enforcer.wrote:
             return False
-        if not succession.asked:
-            if why := succession.unreadable:
+        if not succession.files.asked:
+            if why := succession.files.unreadable:
                 self.journal.tell(message("not-handed-over", error=verbatim(why)))
             return False
         if self.interlock.reasons:

@@ -110,13 +110,8 @@ class ResctrlDomains:
 
     def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
         """Return a group's masks in a domain by resource. Raises `DomainOffline`."""
-        found = {}
-        for resource in self._limits_info().resources:
-            masks = self._fs.masks(group, resource)
-            if domain not in masks:  # the kernel leaves out offline domains
-                raise DomainOffline(domain)
-            found[resource] = masks[domain]
-        return found
+        resources = self._limits_info().resources
+        return {one: self._fs.mask(group, one, domain) for one in resources}
 
     def _limits(self) -> tuple[CacheDomain, ...]:
         return tuple(self._domains.values()) or self.domains()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.api import DomainOffline, HardwareError, text_of, unusable
 from iat_nova.model import BandwidthControl, Message, WayMask, message
 from iat_nova.model.message import as_message
 
@@ -194,6 +194,13 @@ class ResctrlFs:
         path = str(self.root / group)
         raise HardwareError(message("schemata-line-absent", path=path, resource=resource))
 
+    def mask(self, group: str, resource: str, domain: int) -> WayMask:
+        """Return a group's mask in a domain. Raises `DomainOffline`."""
+        masks = self.masks(group, resource)
+        if domain not in masks:  # the kernel leaves out offline domains
+            raise DomainOffline(domain)
+        return masks[domain]
+
     def other_lines(self, group: str) -> Mapping[str, str]:
         """Return a group's limits of resources other than L3 (MB, SMBA, L2), from ``schemata``."""
         lines = (line.partition(":") for line in self._get(_in(group, "schemata")).splitlines())
@@ -236,10 +243,7 @@ class ResctrlFs:
         return Bandwidth(control, how, BandwidthLimits.POSSIBLE)
 
     def _mount_options(self) -> frozenset[str]:
-        try:
-            lines = [line.split() for line in self._mounts.read_text().splitlines()]
-        except OSError:
-            return frozenset()
+        lines = [line.split() for line in text_of(self._mounts).splitlines()]
         found = (line[3].split(",") for line in lines if line[1:3] == [str(self.root), "resctrl"])
         return frozenset().union(*found)
 

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
-from iat_nova.hardware.api import DomainOffline, HardwareError
+from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
 from iat_nova.hardware.ddio import iordt, iordt_found
@@ -112,7 +112,7 @@ class DeviceClass:
             return self._found.mask_of(domain)
         if GROUP not in self._fs.groups():
             return None
-        return limits.effective(domain, self._mask(GROUP, domain.id))
+        return limits.effective(domain, self._fs.mask(GROUP, _L3, domain.id))
 
     def write(self, domain: int, mask: WayMask) -> WayMask:
         """Set the ways of devices; return them as read back. Raises `HardwareError`.
@@ -161,7 +161,7 @@ class DeviceClass:
         return tags
 
     def _set(self, group: str, domain: int, mask: WayMask, undo: list[Step]) -> None:
-        before = self._mask(group, domain)
+        before = self._fs.mask(group, _L3, domain)
         if before != mask:
             self._fs.set_masks(group, domain, {_L3: mask})
             undo.append(lambda: self._fs.set_masks(group, domain, {_L3: before}))
@@ -183,12 +183,6 @@ class DeviceClass:
             raise HardwareError(message("iordt-class-unknown", group=group))
         return numbers.pop()
 
-    def _mask(self, group: str, domain: int) -> WayMask:
-        masks = self._fs.masks(group, _L3)
-        if domain not in masks:  # the kernel leaves out offline domains
-            raise DomainOffline(domain)
-        return masks[domain]
-
     # ------------------------------------------------------------------------ ports
 
     def place(self, domain: int, groups: tuple[PortGroup, ...]) -> Mapping[str, WayMask]:
@@ -204,7 +198,7 @@ class DeviceClass:
         tenants = [one for one in there if one.startswith(PREFIX) and not one.startswith(GROUP)]
         limits.check_ports(found, groups, len(tenants) + len(elsewhere - wanted.keys()))
         if wanted == had and all(
-            name in there and self._mask(name, domain) == group.mask
+            name in there and self._fs.mask(name, _L3, domain) == group.mask
             for name, group in wanted.items()
         ):  # the kernel resets the masks of a domain that was offline
             return self.placed(domain)
@@ -250,7 +244,7 @@ class DeviceClass:
             return {}
         found, there = limits.find(self._domains(), domain), self._fs.groups()
         return {
-            port: limits.effective(found, self._mask(name, domain))
+            port: limits.effective(found, self._fs.mask(name, _L3, domain))
             for name, group in groups.items()
             if name in there
             for port in group.ports

@@ -43,8 +43,8 @@ class PortMonitor:
         msr: Msr,
         topology: Topology,
         registers: Callable[[], TagRegisters],
-        occupancy: str | None,
-        traffic: str | None,
+        occupancy: str | None = None,
+        traffic: str | None = None,
     ) -> None:
         self._fs = fs
         self._registers = functools.cache(registers)

@@ -76,7 +76,9 @@ class Snapshot:
       left. From then on memory decides: `keep_file` and `restore` repair a file that differs.
 
     `parts` are saved, and restored in the order given: the part that gives up CPUs comes first.
-    `others` restore settings that a writer with other interfaces saved.
+    `others` restore settings that a writer with other interfaces saved. `unreached`: settings that
+    the last restore or `finish` could not reach. `handed_over`: another process restores instead of
+    this process.
     """
 
     def __init__(
@@ -98,8 +100,8 @@ class Snapshot:
         self._memory: dict[str, Any] = {}
         self._left: dict[str, Any] = {}
         self._begun = False  # memory and left are known: the file was read, or adopted
-        self._unreached: tuple[Message, ...] = ()
-        self._handed_over = False
+        self.unreached: tuple[Message, ...] = ()
+        self.handed_over = False
         self._held: locks.FileLock | None = None
         self._taken: HostTaken | None = None
 
@@ -231,11 +233,6 @@ class Snapshot:
         return restored
 
     @property
-    def unreached(self) -> tuple[Message, ...]:
-        """Settings that the last restore or `finish` could not reach."""
-        return self._unreached
-
-    @property
     def names(self) -> frozenset[str]:
         """Names of the hardware parts (resctrl, DDIO ...) that this process may have changed."""
         return frozenset(self._memory)
@@ -285,12 +282,7 @@ class Snapshot:
 
     def hand_over(self) -> None:
         """Leave the host unchanged, with the snapshot, to another process."""
-        self._handed_over = True
-
-    @property
-    def handed_over(self) -> bool:
-        """Whether another process restores instead of this process."""
-        return self._handed_over
+        self.handed_over = True
 
     def _put_back_left(self) -> Restored:
         """Restore left settings, read them back, and keep settings that could not be restored."""
@@ -314,7 +306,7 @@ class Snapshot:
             else:
                 places += _of_part(name, reach)
                 left |= {} if reach.later is None else {name: reach.later}
-        self._left, self._unreached = left, tuple(places)
+        self._left, self.unreached = left, tuple(places)
         return Restored(tuple(done), tuple(failed), tuple(places), tuple(agreed))
 
     @property

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
-from iat_nova.hardware.api import HardwareError, joined
+from iat_nova.hardware.api import HardwareError, joined, text_of
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
@@ -21,7 +21,7 @@ from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.host import counter_choice, monitors
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
-from iat_nova.hardware.host.probe import Host, text_of, without_cat, writes_refused
+from iat_nova.hardware.host.probe import Host, without_cat, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
@@ -180,7 +180,7 @@ def restorers(host: Host) -> dict[str, Restorable]:
     # First: devices leave their class before their class goes.
     parts: dict[str, Restorable] = {
         DEVICE_CLASS: _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED)),
-        PORT_RMIDS: monitors.restorer(host),
+        PORT_RMIDS: PortMonitor(host.fs, host.msr, host.topology, host.tags),
     }
     parts[PQOS] = PqosAllocator(host.topology, host.roots.resctrl)
     parts["resctrl"] = Resctrl(host.fs, host.topology)

@@ -65,8 +65,3 @@ def port_monitor(host: Host) -> PortMonitor | None:
         OCCUPANCY if OCCUPANCY in offer.events else None,
         BANDWIDTH if cpu.traffic and BANDWIDTH in offer.events else None,
     )
-
-
-def restorer(host: Host) -> PortMonitor:
-    """Return a monitor of ports that only restores."""
-    return PortMonitor(host.fs, host.msr, host.topology, host.tags, None, None)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import HardwareError, text_of
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.cat.resctrl_fs import PREFIX, BandwidthLimits, ResctrlFs
@@ -427,11 +427,3 @@ def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding
         )
         for owners, cores in split.items()
     ]
-
-
-def text_of(path: Path) -> str:
-    """Return a setting of the kernel; empty if missing or unreadable."""
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""

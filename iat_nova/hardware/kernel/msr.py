@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import HardwareError, text_of
 from iat_nova.hardware.kernel.rollback import Reach, put_all_back
 from iat_nova.hardware.kernel.shape import INDEX, VALUE, Shape, listing, row
 from iat_nova.model import Message, message
@@ -124,7 +124,7 @@ class Msr:
                 "register-unwritten", path=path, register=register, value=written, reason=reason
             )
             setting = self._parameters / "allow_writes"
-            if code in (errno.EPERM, errno.EACCES) and _text(setting) == "off":
+            if code in (errno.EPERM, errno.EACCES) and text_of(setting) == "off":
                 why = message("register-writes-off", refusal=state)
                 return MsrError(why, code, message("allow-msr-writes", path=str(setting)))
         return MsrError(state, code, _ADVICE.get(code, message("see-kernel-log")))
@@ -157,13 +157,6 @@ CORE_REGISTERS = _registers(
     range(PERF_GLOBAL_CTRL, PERF_GLOBAL_CTRL + 1),
 )
 CHA_REGISTERS = _registers("a register of the CHAs' counters", _SKX_CHA, _SPR_CHA)
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
 
 
 class SavedRegisters:

@@ -12,7 +12,7 @@ import re
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.api import HardwareError, text_of, unusable
 from iat_nova.model import message
 
 _NODE = re.compile(r"node(\d+)")  # the link to a CPU's NUMA node
@@ -137,7 +137,7 @@ class Topology:
             int(folder.parent.name.removeprefix("cpu"))
             for folder in self._root.glob("cpu[0-9]*/hotplug")
             if (folder.parent / "online").exists()
-            and _setting(folder / "state") != _setting(folder / "target")
+            and text_of(folder / "state") != text_of(folder / "target")
         )
 
     def _l3(self, cpu: int) -> Path | None:
@@ -161,16 +161,9 @@ class Topology:
             raise HardwareError(unusable(path, error), message("is-sysfs-mounted")) from error
 
 
-def _setting(path: Path) -> str | None:
-    try:
-        return path.read_text()
-    except OSError:
-        return None
-
-
 def _size(path: Path) -> int | None:
+    text = text_of(path)
     try:
-        text = path.read_text().strip()
         return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1) or None
-    except (OSError, ValueError):  # only the advice on buffers needs the size
+    except ValueError:  # only the advice on buffers needs the size
         return None
