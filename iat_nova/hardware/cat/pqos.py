@@ -17,7 +17,6 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, Hardw
 from iat_nova.hardware.cat import limits, pqos_saved
 from iat_nova.hardware.cat.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.cat.pqos_lib import Core, Pqos
-from iat_nova.hardware.cat.resctrl import Inspection
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
 from iat_nova.hardware.kernel.shape import Shape
@@ -261,10 +260,10 @@ class PqosAllocator:
 
     # --------------------------------------------------------------- watching and ending
 
-    def inspect(self) -> Inspection:
+    def inspect(self) -> tuple[Message, ...]:
         """Compare the machine with our last writes; see `resctrl.Resctrl.inspect`."""
         if not self._classes:
-            return Inspection()
+            return ()
         self._renew_library()
         foreign: list[Message] = []
         for number, numbers in self._numbers.items():
@@ -286,16 +285,14 @@ class PqosAllocator:
                         )
                     )
             foreign += self._foreign_bandwidth(found)
-        reasserted = []
         for cpu in sorted(self._wanted().keys() & self._topology.online()):
             number = self._wanted()[cpu]
             _, plugged = self._written.get(cpu, (0, None))
             if plugged != self._topology.plugged(cpu):
                 self._put(cpu, number)
-                reasserted.append(cpu)
             elif self._library().class_of(cpu) != number:
                 foreign.append(message("class-cpu-moved", cpu=cpu, number=number))
-        return Inspection(tuple(foreign), tuple(reasserted))
+        return tuple(foreign)
 
     def _foreign_bandwidth(self, domain: CacheDomain) -> list[Message]:
         """Return messages on our limits that another program changed."""

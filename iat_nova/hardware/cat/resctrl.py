@@ -11,7 +11,6 @@ class named `api.DEFAULT_CLASS` is applied, and is restored when this class is r
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -27,18 +26,6 @@ from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.rollback import AllReachable, Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Inspection:
-    """The result of an inspection of our groups.
-
-    `foreign`: changes by other programs. `reasserted`: CPUs that had been offline (the kernel then
-    forgets their group) and were returned to their group.
-    """
-
-    foreign: tuple[Message, ...] = ()
-    reasserted: tuple[int, ...] = ()
 
 
 class Resctrl(ResctrlDomains, AllReachable):
@@ -228,36 +215,34 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     # --------------------------------------------------------------- watching and ending
 
-    def inspect(self) -> Inspection:
-        """Compare our groups with our last writes; put CPUs that are online again into their group.
+    def inspect(self) -> tuple[Message, ...]:
+        """Return messages on changes of our groups by other programs; these are not undone.
 
-        The masks in the files are compared and, if readable, the masks in the registers. Foreign
-        changes are reported and not undone. A difference counts only if no CPU went online or
+        CPUs that are online again are put into their group: the kernel forgets the group of an
+        offline CPU. The masks in the files are compared with our last writes and, if readable, the
+        masks in the registers. A difference counts only if no CPU went online or
         offline during the reading: the kernel resets CPUs and domains that were offline. Raises
         `HardwareError`.
         """
-        reasserted: set[int] = set()
         for _ in range(TRIES):
             watch = CpuWatch(self._topology)
-            found = self._inspect()
-            reasserted.update(found.reasserted)
-            if not found.foreign or watch.moved() is None:
-                return Inspection(found.foreign, tuple(sorted(reasserted)))
-        return Inspection((), tuple(sorted(reasserted)))  # the next inspection decides
+            foreign = self._inspect()
+            if not foreign or watch.moved() is None:
+                return foreign
+        return ()  # the next inspection decides
 
-    def _inspect(self) -> Inspection:
+    def _inspect(self) -> tuple[Message, ...]:
         self._renew_masks()
         self._follow_default()
         foreign = self._foreign_masks()
         wanted = self._wanted_cpus(self.memory.classes, self.memory.slots)
         numbers = (one for one in self.memory.cpus if one in self.memory.made and self._exists(one))
         lost, moved = self._cpus.inspect(numbers)
-        latecomers = self._cpus.latecomers(wanted)
-        if lost | latecomers:
+        if lost or self._cpus.latecomers(wanted):
             self._cpus.lose(lost)
             with self._fs.locked():
                 self._cpus.write(wanted, self.memory.made)
-        return Inspection((*foreign, *moved), tuple(sorted(lost | latecomers)))
+        return (*foreign, *moved)
 
     def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
         """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
@@ -346,7 +331,7 @@ class Resctrl(ResctrlDomains, AllReachable):
             raise HardwareError(message("groups-of-absent-domains"))
         self._use(memory)
         try:
-            foreign = self.inspect().foreign
+            foreign = self.inspect()
             if foreign:
                 raise HardwareError(message("groups-changed-meanwhile", changes=foreign))
         except HardwareError:

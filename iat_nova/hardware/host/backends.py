@@ -110,7 +110,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
 
     def inspect() -> tuple[Message, ...]:
         devices = ddio.inspect() if isinstance(ddio, DeviceClass) else ()
-        return (*allocator.inspect().foreign, *devices, *(ports.inspect() if ports else ()))
+        return (*allocator.inspect(), *devices, *(ports.inspect() if ports else ()))
 
     def locate(found: tuple[CacheDomain, ...]) -> tuple[CacheDomain, ...]:
         found = found if ports is None else ports.assign(found)

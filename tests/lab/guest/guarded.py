@@ -165,7 +165,7 @@ class Around(unittest.TestCase):
             self.assertEqual(limits, fs.other_lines("iat-nova.1"))
             self.assertEqual({2}, fs.monitors()["watcher"])
             fs.write("schemata", "MB:0=60\n")
-            self.assertEqual((), backends.allocator.inspect().foreign)
+            self.assertEqual((), backends.allocator.inspect())
             self.assertEqual(fs.other_lines(""), fs.other_lines("iat-nova.1"))
             fs.write("schemata", "MB:0=50\n")
             snapshot.restore()

@@ -358,9 +358,9 @@ class AmdContract(MsrCase, contract.AllocatorContract, unittest.TestCase):
         mask = WayMask(0x3)
         self.apply(ClassMask("a", (0,), mask, 480), ClassMask("b", (1,), mask, 191))
         self.assertEqual({"a": 333, "b": 191}, self.allocator.bandwidth(0))
-        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual((), self.allocator.inspect())
         self.registers.limits[20][2] = 190
-        self.assertEqual((limit_changed(2, 190, 191),), self.allocator.inspect().foreign)
+        self.assertEqual((limit_changed(2, 190, 191),), self.allocator.inspect())
         self.make().restore(saved)
         self.assertEqual(found, self.registers.limits[20])
 
@@ -457,9 +457,9 @@ class MsrInterface(MsrCase, unittest.TestCase):
     def test_a_limit_somebody_changed(self):
         """Is told with both values, and left."""
         self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
-        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual((), self.allocator.inspect())
         self.registers.limits[20][1] = 60
-        self.assertEqual((limit_changed(1, 60, 30),), self.allocator.inspect().foreign)
+        self.assertEqual((limit_changed(1, 60, 30),), self.allocator.inspect())
 
     def test_every_failing_step_is_undone_with_limits(self):
         """Whichever call fails, limits and all else are as before."""
@@ -556,7 +556,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
     def test_foreign_changes(self):
         """Masks and CPUs somebody moved are told and left."""
         self.apply(a=((0, 1), 0x400))
-        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual((), self.allocator.inspect())
         self.registers.values[10][1] = 0x7
         self.registers.classes[1] = 5
         self.assertEqual(
@@ -564,7 +564,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
                 message("class-mask-changed", number=1, domain=0, mask=0x7, wrote=0x400),
                 message("class-cpu-moved", cpu=1, number=1),
             ),
-            self.allocator.inspect().foreign,
+            self.allocator.inspect(),
         )
         self.assertEqual(5, self.registers.classes[1])
 
@@ -573,10 +573,9 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.apply(a=((0, 1), 0x3))
         self.cpus.unplug(1)
         self.registers.classes[1] = 0
-        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual((), self.allocator.inspect())
         self.cpus.plug(1)
-        inspection = self.allocator.inspect()
-        self.assertEqual(((), (1,)), (inspection.foreign, inspection.reasserted))
+        self.assertEqual((), self.allocator.inspect())
         self.assertEqual(1, self.registers.classes[1])
 
     def test_offline_at_the_start(self):
@@ -594,7 +593,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.allocator.apply(1, (ClassMask("b", (6,), WayMask(0xC)),))
         self.assertEqual([1, 1, 1], [self.registers.classes[cpu] for cpu in (0, 2, 6)])
         self.assertEqual(0xC, self.registers.values[11][1])
-        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual((), self.allocator.inspect())
 
     def test_a_socket_goes_and_comes(self):
         """Nothing of it can be reached meanwhile, and nothing else is kept from being seen."""
@@ -602,12 +601,14 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0xC)),))
         for cpu in (4, 5, 6, 7):
             self.cpus.unplug(cpu)
-        self.assertEqual((), self.allocator.inspect().foreign)
+        self.assertEqual((), self.allocator.inspect())
         with raises(self, DomainOffline, "domain 1: none of its CPUs is online"):
             self.allocator.effective(1)
         self.cpus.plug(4)
         self.assertEqual((0, 1), tuple(domain.id for domain in self.allocator.domains()))
-        self.assertEqual((4,), self.allocator.inspect().reasserted)
+        self.registers.classes[4] = 0  # as the kernel leaves it
+        self.assertEqual((), self.allocator.inspect())
+        self.assertEqual(1, self.registers.classes[4])
 
     def test_offline_when_saved(self):
         """A CPU that was offline when the host was found ends in class 0."""
