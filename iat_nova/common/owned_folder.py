@@ -224,6 +224,32 @@ class OwnedFolder:
             raise OSError(error.errno, error.strerror, path) from error
 
 
+class HeldFile:
+    """A file that this process has locked, by a descriptor; `lock` locks a descriptor.
+
+    Missing files and folders are created. The kernel drops the lock at any end of the process. The
+    folder may belong to another account: only a regular file with one name is accepted. All methods
+    raise the errors of `lock`, and `OSError` with the path of the file.
+    """
+
+    def __init__(self, path: Path, lock: Callable[[int], None]) -> None:
+        self._folder = OwnedFolder(path.parent)
+        self._name = path.name
+        self._lock = lock
+        self.descriptor = self._folder.locked(self._name, lock)
+
+    def keep(self) -> None:
+        """Check that the locked file is still at its path; if not, create and lock a new file."""
+        if not self._folder.holds(self._name, self.descriptor):
+            descriptor = self._folder.locked(self._name, self._lock)
+            os.close(self.descriptor)
+            self.descriptor = descriptor
+
+    def close(self) -> None:
+        """Release the lock."""
+        os.close(self.descriptor)
+
+
 def write_named(path: str | os.PathLike[str], text: str, *, durable: bool = False) -> None:
     """Write a file at a path that an operator gave on the command line.
 

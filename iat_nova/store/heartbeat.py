@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from iat_nova.common import readers, untrusted
-from iat_nova.common.owned_folder import OwnedFolder
+from iat_nova.common.owned_folder import HeldFile, OwnedFolder
 
 SIZE = readers.HEARTBEAT.most_bytes  # one page: written by one call
 TEXT_MAX = untrusted.MOST_TEXT  # characters, each at most six bytes of JSON
@@ -314,37 +314,18 @@ def _alive(beat: Beat, now_s: float) -> AgentNow:
     )
 
 
-class _AgentLock:
+class _AgentLock(HeldFile):
     """The lock of a state directory, with a page reserved in its file.
 
     Raises `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
     """
 
     def __init__(self, path: pathlib.Path) -> None:
-        self._path = path
-        self._folder = OwnedFolder(path.parent)
         try:
-            self.descriptor = self._locked()
+            super().__init__(path, lambda fd: _lock(fd, path))
         except OSError as error:
             text = f"[iat] state_dir {path.parent}: {path}: {error.strerror}"
             raise StateError(text) from error
-
-    def keep(self) -> None:
-        """Create and lock the file again if it is no longer at its path.
-
-        Raises `AlreadyRunning` and `OSError`.
-        """
-        if not self._folder.holds(self._path.name, self.descriptor):
-            descriptor = self._locked()
-            os.close(self.descriptor)
-            self.descriptor = descriptor
-
-    def close(self) -> None:
-        """Release the lock."""
-        os.close(self.descriptor)
-
-    def _locked(self) -> int:
-        return self._folder.locked(self._path.name, lambda fd: _lock(fd, self._path))
 
 
 def _lock(descriptor: int, lock: pathlib.Path) -> None:

@@ -7,7 +7,7 @@ import fcntl
 import os
 from pathlib import Path
 
-from iat_nova.common.owned_folder import OwnedFolder
+from iat_nova.common.owned_folder import HeldFile
 
 PQOS_LOCK = Path("/var/lock/libpqos")
 """The lock of processes with libpqos: in newer versions held for the whole time of use."""
@@ -21,35 +21,14 @@ class LockHeld(Exception):
         self.owner = owner
 
 
-class FileLock:
+class FileLock(HeldFile):
     """The lock of this process on the file at a path, with the PID in the file.
 
-    Missing files and folders are created. The kernel drops the lock at any end of the process. The
-    folder may belong to another account: only a regular file with one name is accepted. All methods
-    raise `LockHeld`, and `OSError` with the path of the file.
+    All methods raise `LockHeld`, and `OSError` with the path of the file.
     """
 
     def __init__(self, path: Path) -> None:
-        self._name = path.name
-        self._folder = OwnedFolder(path.parent)
-        self._fd = self._locked()
-
-    def keep(self) -> None:
-        """Check that the locked file is still at its path; if not, create and lock a new file."""
-        if not self._folder.holds(self._name, self._fd):
-            fd = self._locked()
-            os.close(self._fd)
-            self._fd = fd
-
-    def close(self) -> None:
-        """Release the lock."""
-        os.close(self._fd)
-
-    def _locked(self) -> int:
-        fd = self._folder.locked(self._name, _lock)
-        os.ftruncate(fd, 0)
-        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
-        return fd
+        super().__init__(path, _lock)
 
 
 def _lock(fd: int) -> None:
@@ -58,6 +37,8 @@ def _lock(fd: int) -> None:
     except BlockingIOError:
         owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
         raise LockHeld(owner or "unknown") from None
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
 
 def lock_holder(path: Path, proc: Path = Path("/proc")) -> int | None:
