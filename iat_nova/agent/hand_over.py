@@ -213,6 +213,7 @@ class HandOverFiles:
         return 0 <= self.now_s() - at_s < within_s
 
 
+@dataclasses.dataclass(frozen=True)
 class Succession:
     """Hand one host over to the next agent, and adopt the host from the previous agent.
 
@@ -221,23 +222,13 @@ class Succession:
     the previous agent's settings.
     """
 
-    def __init__(
-        self,
-        files: HandOverFiles,
-        snapshot: Snapshot,
-        allocator: Resctrl,
-        ddio: DdioWays,
-        strategy: str,
-        version: str,
-        forget: Callable[[], None],
-    ) -> None:
-        self.files = files
-        self._snapshot = snapshot
-        self._allocator = allocator
-        self._ddio = ddio
-        self._strategy = strategy
-        self._version = version
-        self._forget = forget
+    files: HandOverFiles
+    snapshot: Snapshot
+    allocator: Resctrl
+    ddio: DdioWays
+    strategy: str
+    version: str
+    forget: Callable[[], None]
 
     def leave(
         self,
@@ -252,33 +243,33 @@ class Succession:
             plain = {number: records.unstructure(state) for number, state in states.items()}
             left = HandedOver(
                 self.files.now_s(),
-                self._version,
-                self._strategy,
+                self.version,
+                self.strategy,
                 tuple(domains),
                 plain,
                 tuple(sorted(fixed)),
                 memory,
-                self._allocator.memory,
-                self._snapshot.copy,
+                self.allocator.memory,
+                self.snapshot.copy,
             )
             self.files.write(left)
         except (TypeError, ValueError) as error:  # a state may be anything
             raise HardwareError(message("state-not-json", error=str(error))) from error
-        self._snapshot.hand_over()
+        self.snapshot.hand_over()
 
     def _check_ours(self) -> None:
         """Raise `HardwareError` unless all written settings can be handed over."""
-        if not self._snapshot.pending:
+        if not self.snapshot.pending:
             raise HardwareError(message("hand-over-of-nothing"))
-        self._snapshot.keep_file()  # the next agent restores from the file
-        others = sorted(self._snapshot.names - PARTS)
+        self.snapshot.keep_file()  # the next agent restores from the file
+        others = sorted(self.snapshot.names - PARTS)
         if others:
             raise HardwareError(message("hand-over-of-others", parts=tuple(others)))
-        if self._snapshot.unreached:
-            settings = self._snapshot.unreached
+        if self.snapshot.unreached:
+            settings = self.snapshot.unreached
             raise HardwareError(message("not-put-back-yet", settings=settings))
-        if registry.state_type(self._strategy) is None:
-            raise HardwareError(message("strategy-without-state", strategy=self._strategy))
+        if registry.state_type(self.strategy) is None:
+            raise HardwareError(message("strategy-without-state", strategy=self.strategy))
 
     def take(self) -> HandedOver | None:
         """Adopt the state that the previous agent left; return None without a valid file.
@@ -300,43 +291,43 @@ class Succession:
         try:
             return self._adopted(left)
         except HardwareError:
-            self._allocator.remember(())
-            self._forget()
+            self.allocator.remember(())
+            self.forget()
             raise
 
     def _adopted(self, left: HandedOver) -> HandedOver:
         """Check and adopt the left state, with states of the strategy's own type."""
-        if left.strategy != self._strategy:
+        if left.strategy != self.strategy:
             raise HardwareError(
-                message("strategy-changed", before=left.strategy, now=self._strategy)
+                message("strategy-changed", before=left.strategy, now=self.strategy)
             )
         try:
-            kind = registry.state_type(self._strategy)
+            kind = registry.state_type(self.strategy)
         except registry.StrategyError as error:
             raise HardwareError(as_message(error)) from error
         if kind is None:
-            raise HardwareError(message("strategy-without-state", strategy=self._strategy))
+            raise HardwareError(message("strategy-without-state", strategy=self.strategy))
         try:
             states: dict[int, Any] = {
                 n: records.structure(one, kind) for n, one in left.states.items()
             }
         except records.RecordError as error:
             raise HardwareError(as_message(error)) from error
-        self._allocator.remember(left.domains)
-        there = tuple(map(_hardware, self._allocator.domains()))
+        self.allocator.remember(left.domains)
+        there = tuple(map(_hardware, self.allocator.domains()))
         if there != tuple(map(_hardware, left.domains)):
             raise HardwareError(message("domains-changed"))
         written = {}
         for number, one in left.enforcer.written.items():
             try:
-                now, was = self._ddio.read(number), one.effective.ddio
+                now, was = self.ddio.read(number), one.effective.ddio
             except DomainOffline:
                 continue  # the whole domain is written again when online
             if now != was:
                 raise HardwareError(message("ddio-changed", domain=number, left=was, now=now))
             written[number] = one
-        self._allocator.adopt(left.resctrl)
-        self._snapshot.adopt()
+        self.allocator.adopt(left.resctrl)
+        self.snapshot.adopt()
         enforcer = dataclasses.replace(left.enforcer, written=written)
         return dataclasses.replace(left, states=states, enforcer=enforcer)
 

@@ -61,7 +61,6 @@ class Capability:
 
     classes: int  # the smaller number of CAT and MBA
     ways: int
-    way_bytes: int
     contention: int
     bandwidth: BandwidthControl | None = None  # memory bandwidth allocation, if any
 
@@ -331,7 +330,7 @@ def _capability(address: int) -> Capability:
         mba = _CapMba.from_address(by_type[_CAP_MBA])
         classes = min(classes, mba.num_classes)
         bandwidth = _bandwidth(mba)
-    return Capability(classes, l3ca.num_ways, l3ca.way_size, l3ca.way_contention, bandwidth)
+    return Capability(classes, l3ca.num_ways, l3ca.way_contention, bandwidth)
 
 
 def _bandwidth(mba: _CapMba) -> BandwidthControl | None:

@@ -8,6 +8,7 @@ group's own lines are never written.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs, parse_limits
@@ -16,79 +17,79 @@ from iat_nova.hardware.kernel.rollback import Step
 from iat_nova.model import Message, message
 
 
+@dataclasses.dataclass
 class GroupLines:
     """The other lines of our groups. Groups have numbers; `name` returns a group's name."""
 
-    def __init__(self, fs: ResctrlFs, memory: ResctrlMemory, name: Callable[[int], str]) -> None:
-        self._fs = fs
-        self._memory = memory
-        self._name = name
+    fs: ResctrlFs
+    memory: ResctrlMemory
+    name: Callable[[int], str]
 
     def begin(self, number: int) -> None:
         """Give a new group the default group's lines."""
-        if self._memory.inherited is None:
-            self._memory.inherited = self._fs.other_lines(DEFAULT_GROUP)
-        self._memory.limits.pop(number, None)
-        self._fs.set_other_lines(self._name(number), self._memory.inherited)
+        if self.memory.inherited is None:
+            self.memory.inherited = self.fs.other_lines(DEFAULT_GROUP)
+        self.memory.limits.pop(number, None)
+        self.fs.set_other_lines(self.name(number), self.memory.inherited)
 
     def limit(self, number: int, domain: int, limit: int | None, undo: list[Step]) -> None:
         """Limit a group's memory bandwidth in a domain; None: by the default group's limit alone.
 
         An unchanged limit is not written.
         """
-        before = self._memory.limits.get(number, {}).get(domain)
+        before = self.memory.limits.get(number, {}).get(domain)
         if before != limit:
             self._put(number, domain, limit)
             undo.append(lambda: self._put(number, domain, before))
 
     def limited(self, domain: int) -> tuple[int, ...]:
         """Return the groups with a limit of ours in a domain."""
-        return tuple(number for number, limits in self._memory.limits.items() if domain in limits)
+        return tuple(number for number, limits in self.memory.limits.items() if domain in limits)
 
     def _put(self, number: int, domain: int, limit: int | None) -> None:
-        limits = {**self._memory.limits.get(number, {}), domain: limit}
+        limits = {**self.memory.limits.get(number, {}), domain: limit}
         left = {where: one for where, one in limits.items() if one is not None}
         value = self._merged(left).get(domain)
-        if value is not None and self._fs.bandwidth(self._name(number)).get(domain) != value:
-            self._fs.set_bandwidth(self._name(number), domain, value)
-        self._memory.limits[number] = left
+        if value is not None and self.fs.bandwidth(self.name(number)).get(domain) != value:
+            self.fs.set_bandwidth(self.name(number), domain, value)
+        self.memory.limits[number] = left
 
     def _merged(self, limits: Mapping[int, int]) -> dict[int, int]:
         """Return a group's effective limits by domain: never above the default group's limit."""
-        shown = parse_limits((self._memory.inherited or {}).get("MB", ""))
+        shown = parse_limits((self.memory.inherited or {}).get("MB", ""))
         return {domain: min(most, limits.get(domain, most)) for domain, most in shown.items()}
 
     def renew(self, domain: int, number: int) -> None:
         """Write a limit again that the kernel forgot while the domain was offline."""
-        limit = self._memory.limits.get(number, {}).get(domain)
+        limit = self.memory.limits.get(number, {}).get(domain)
         if limit is not None:
             self._put(number, domain, limit)
 
     def changed(self) -> bool:
         """Return whether the default group's lines differ from the lines of our groups."""
-        return self._fs.other_lines(DEFAULT_GROUP) != self._memory.inherited
+        return self.fs.other_lines(DEFAULT_GROUP) != self.memory.inherited
 
     def follow(self, numbers: Iterable[int]) -> None:
         """Copy the default group's present lines, with our limits, to the groups `numbers`."""
-        self._memory.inherited = self._fs.other_lines(DEFAULT_GROUP)
+        self.memory.inherited = self.fs.other_lines(DEFAULT_GROUP)
         for number in numbers:
-            lines = dict(self._memory.inherited)
-            merged = self._merged(self._memory.limits.get(number, {}))
+            lines = dict(self.memory.inherited)
+            merged = self._merged(self.memory.limits.get(number, {}))
             if merged:
                 lines["MB"] = ";".join(f"{domain}={limit}" for domain, limit in merged.items())
-            self._fs.set_other_lines(self._name(number), lines)
+            self.fs.set_other_lines(self.name(number), lines)
 
     def foreign(self, numbers: Iterable[int]) -> list[Message]:
         """Return messages on our limits that another program changed."""
         told: list[Message] = []
         for number in numbers:
-            limits = self._memory.limits.get(number, {})
-            now = self._fs.bandwidth(self._name(number)) if limits else {}
+            limits = self.memory.limits.get(number, {})
+            now = self.fs.bandwidth(self.name(number)) if limits else {}
             wrote = self._merged(limits)
             told += [
                 message(
                     "group-limit-changed",
-                    group=self._name(number),
+                    group=self.name(number),
                     domain=domain,
                     limit=now[domain],
                     wrote=wrote.get(domain),

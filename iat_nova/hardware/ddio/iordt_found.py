@@ -7,6 +7,7 @@ fill the ways, or count for the RMID, that the tag 0 stands for.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -46,42 +47,35 @@ def shape(bit: int) -> Shape:
     )
 
 
+@dataclasses.dataclass(frozen=True)
 class FoundTags:
     """Switches and tags of one kind. `registers` returns the registers; `bit` is the switch's."""
 
-    def __init__(
-        self,
-        msr: Msr,
-        topology: Topology,
-        registers: Callable[[], TagRegisters],
-        tag: Tag,
-        bit: int,
-    ) -> None:
-        self._msr = msr
-        self._topology = topology
-        self._registers = registers
-        self._tag = tag
-        self._bit = bit
+    msr: Msr
+    topology: Topology
+    registers: Callable[[], TagRegisters]
+    tag: Tag
+    bit: int
 
     def is_on(self, cpu: int) -> bool:
         """Return whether the switch of a CPU's cache domain is on."""
-        return bool(self._msr.read(cpu, L3_IO_QOS_CFG) & self._bit)
+        return bool(self.msr.read(cpu, L3_IO_QOS_CFG) & self.bit)
 
     def switch(self, cpu: int, wanted: int, undo: list[Step]) -> bool:
         """Set the switch of a CPU's domain to 0 or the bit; return whether it differed."""
-        now = self._msr.read(cpu, L3_IO_QOS_CFG)
-        value = with_bits(now, wanted, self._bit)
+        now = self.msr.read(cpu, L3_IO_QOS_CFG)
+        value = with_bits(now, wanted, self.bit)
         if value == now:
             return False
-        undo.append(lambda: self._msr.write(cpu, L3_IO_QOS_CFG, now))
-        self._msr.write(cpu, L3_IO_QOS_CFG, value)
-        if (kept := self._msr.read(cpu, L3_IO_QOS_CFG)) != value:
+        undo.append(lambda: self.msr.write(cpu, L3_IO_QOS_CFG, now))
+        self.msr.write(cpu, L3_IO_QOS_CFG, value)
+        if (kept := self.msr.read(cpu, L3_IO_QOS_CFG)) != value:
             raise LastingRefusal(message("iordt-switch-differs", value=value, now=kept))
         return True
 
     def cpu(self, domain: int) -> int:
         """Return a CPU of a domain that is online. Raises `DomainOffline`."""
-        for cache in self._topology.caches():
+        for cache in self.topology.caches():
             if cache.id == domain:
                 return cache.cpus[0]
         raise DomainOffline(domain)
@@ -89,21 +83,21 @@ class FoundTags:
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
         switches = {
-            str(one.id): self._msr.read(one.cpus[0], L3_IO_QOS_CFG) & self._bit
-            for one in self._topology.caches()
+            str(one.id): self.msr.read(one.cpus[0], L3_IO_QOS_CFG) & self.bit
+            for one in self.topology.caches()
         }
-        tags = self._registers().read(self._tag)
+        tags = self.registers().read(self.tag)
         return {"switches": switches, "tags": [[*one, value] for one, value in tags.items()]}
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the settings: the switch of a domain without online CPUs is out of reach."""
-        there = {str(cache.id) for cache in self._topology.caches()}
+        there = {str(cache.id) for cache in self.topology.caches()}
         later = {domain: one for domain, one in saved["switches"].items() if domain not in there}
         now = {domain: one for domain, one in saved["switches"].items() if domain in there}
         return Reach(
             {"switches": now, "tags": saved["tags"]} if now or saved["tags"] else None,
             {"switches": later, "tags": []} if later else None,
-            tuple(message(_SWITCH_OFFLINE[self._tag], domain=domain) for domain in later),
+            tuple(message(_SWITCH_OFFLINE[self.tag], domain=domain) for domain in later),
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
@@ -113,18 +107,18 @@ class FoundTags:
             wanted = saved["switches"][domain]
             if not self.switch(self.cpu(int(domain)), wanted, []):
                 return None
-            return message(_SWITCH_RESTORED[self._tag], domain=int(domain), on=int(bool(wanted)))
+            return message(_SWITCH_RESTORED[self.tag], domain=int(domain), on=int(bool(wanted)))
 
         def tag(one: list[int]) -> Message | None:
             channel, value = Channel(*one[:-1]), one[-1]
             if now.get(channel) == value:
                 return None
-            registers.write(channel, self._tag, value)
-            return message(_TAG_RESTORED[self._tag], channel=str(channel), value=value)
+            registers.write(channel, self.tag, value)
+            return message(_TAG_RESTORED[self.tag], channel=str(channel), value=value)
 
         done = put_all_back(saved["switches"], switch)  # after a failure, the tags must stay
         if not saved["tags"]:
             return done
-        registers = self._registers()
-        now = registers.read(self._tag)
+        registers = self.registers()
+        now = registers.read(self.tag)
         return (*done, *put_all_back(saved["tags"], tag))

@@ -141,7 +141,7 @@ class Binding(unittest.TestCase):
             with self.subTest(version=version):
                 library = Library(version, layout, size)
                 pqos = self.open(library)
-                self.assertEqual(Capability(8, 11, 1 << 20, 0x600, PERCENT), pqos.capability)
+                self.assertEqual(Capability(8, 11, 0x600, PERCENT), pqos.capability)
                 self.assertEqual(Core(3, 1, 0), pqos.cores[3])
                 pqos.set_bandwidth(0, {2: 30, 7: 10})
                 self.assertEqual({0: 100, 2: 30, 7: 10}, {
@@ -242,7 +242,7 @@ class Registers:
     def __init__(self, log, sockets=None):
         self.sockets = sockets or {cpu: cpu // 4 for cpu in range(8)}
         self.capability = Capability(
-            classes=8, ways=11, way_bytes=1 << 21, contention=0x600,
+            classes=8, ways=11, contention=0x600,
             bandwidth=PERCENT,
         )  # fmt: skip
         self.limits = {number: dict.fromkeys(range(8), 100) for number in (20, 21)}
