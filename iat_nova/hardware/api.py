@@ -69,14 +69,6 @@ def unusable(path: Path, error: OSError | ValueError) -> Message:
     return message("file-unusable", path=str(path), reason=reason or str(error))
 
 
-def text_of(path: Path) -> str:
-    """Return a setting of the kernel; empty if missing or unreadable."""
-    try:
-        return path.read_text().strip()
-    except OSError:
-        return ""
-
-
 class CoreCounts(NamedTuple):
     """Counts of one CPU since some fixed moment; the counts never decrease."""
 

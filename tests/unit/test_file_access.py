@@ -35,7 +35,7 @@ ALLOWED = {
     "hardware/kernel/msr.py": "/dev/cpu, sysfs",
     "hardware/counters/perf_event.py": "/proc",
     "hardware/cat/pqos_lib.py": "/dev/null",
-    "hardware/host/probe.py": "/proc, sysfs",
+    "hardware/kernel/settings.py": "/proc, sysfs",
     "hardware/cat/resctrl_fs.py": "resctrl",
     "hardware/ddio/iordt.py": "sysfs",
     "hardware/ddio/pci_place.py": "sysfs",

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import DomainOffline, HardwareError, text_of, unusable
+from iat_nova.hardware.api import DomainOffline, HardwareError, unusable
+from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import BandwidthControl, Message, WayMask, message
 from iat_nova.model.message import as_message
 

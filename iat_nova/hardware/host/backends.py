@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
-from iat_nova.hardware.api import HardwareError, joined, text_of
+from iat_nova.hardware.api import HardwareError, joined
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
@@ -25,6 +25,7 @@ from iat_nova.hardware.host.probe import Host, without_cat, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
+from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
 PQOS, PORT_DCA, DEVICE_CLASS, PORT_RMIDS = "pqos-msr", "port dca", "ddio iordt", "iordt rmids"

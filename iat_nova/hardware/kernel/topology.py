@@ -12,7 +12,8 @@ import re
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import HardwareError, text_of, unusable
+from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import message
 
 _NODE = re.compile(r"node(\d+)")  # the link to a CPU's NUMA node
