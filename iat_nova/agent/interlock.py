@@ -29,7 +29,10 @@ from iat_nova.hardware.enforcement.snapshot import HostTaken, Restored
 from iat_nova.hardware.kernel.cpu_watch import FIXED, TRIES, Cpus
 from iat_nova.model import Facts
 from iat_nova.model.message import Message, Value, as_message, message
-from iat_nova.model.reasons import Code
+from iat_nova.model.reasons import Code, Reason
+
+CONFIGURED = Reason(Code.OBSERVE_CONFIGURED, message("observe-configured"))
+"""The reason of an agent with ``[iat] mode = observe``."""
 
 Tell = Callable[[], tuple[str | Message, ...]]
 """A check that returns one message per finding. May raise `HardwareError`."""
@@ -84,7 +87,7 @@ class Interlock:
         self._cpus_moved = False  # during a restore, unknown to the loop
         self._reasons: dict[Code, Message] = {}
         if observe:
-            self._reasons[Code.OBSERVE_CONFIGURED] = message("observe-configured")
+            self._reasons[Code.OBSERVE_CONFIGURED] = CONFIGURED.message
 
     @property
     def reasons(self) -> Mapping[Code, Message]:

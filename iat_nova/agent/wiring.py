@@ -13,6 +13,7 @@ import iat_nova.policy.render  # noqa: F401 - without Jinja2 the agent does not 
 from iat_nova import policy
 from iat_nova.agent import policy_file, provider_config
 from iat_nova.agent.hand_over import HandedOver
+from iat_nova.agent.interlock import CONFIGURED
 from iat_nova.agent.journal import Journal, Language
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
@@ -90,8 +91,10 @@ def agent(
         clock=machine.clock,
         sentence=language.sentence,
     )
+    observes = settings.mode == "observe"
     status = Status(
         mode=settings.mode,
+        reasons=(CONFIGURED,) if observes else (),
         pid=os.getpid(),
         version=importlib.metadata.version("iat-nova"),
         strategy=settings.strategy,
@@ -140,7 +143,7 @@ def agent(
         holds=Holds(settings.state_dir).current,
         placement=functools.partial(provider_config.compare, settings),
         drift=drift,
-        observe=settings.mode == "observe",
+        observe=observes,
         outside=owned.outside(),
         shadow=shadow,
         monitor=machine.monitor,

@@ -116,17 +116,18 @@ def looked(seen: Observed) -> Iterator[Sample]:
 
 
 def reasons(seen: Observed) -> Iterator[Sample]:
-    """Yield why the agent only observes, is paused or degraded; equal texts once."""
+    """Yield why the agent only observes, is paused, drifts or is degraded.
+
+    Equal texts come once. A problem that repeats a reason for observing is left out.
+    """
     status = seen.status
     if status is None:
         return
     told = [("observe", reason) for reason in status.reasons]
     if status.paused_reason:
         told.append(("paused", Reason(Code.PAUSED, verbatim(status.paused_reason))))
-    told += [
-        ("drift" if about(problem.code) == "drift" else "degraded", problem)
-        for problem in status.problems
-    ]
+    known = {reason.code for reason in status.reasons}
+    told += [(about(one.code), one) for one in status.problems if one.code not in known]
     short = [
         (of, str(one.code), escape.cut(escape.plain(sentences.text(one.message)), REASON_MAX))
         for of, one in told

@@ -4,7 +4,9 @@
 import configparser
 import contextlib
 import io
+import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -14,13 +16,23 @@ import unittest
 from iat_nova import conf
 from iat_nova.checks import rights
 from iat_nova.cmd import agent, main
-from iat_nova.model import Parameters
+from iat_nova.model import Action, Parameters
 from tools import sample_config
 
 ETC = pathlib.Path(__file__).parents[2] / "etc/iat-nova"
 UNIT = ETC / "iat-nova-agent.service"
 SAFETY = ETC.parents[1] / "doc/source/operator/safety.rst"
 BIN = pathlib.Path(sys.executable).parent
+
+
+class DashboardTest(unittest.TestCase):
+    def test_every_action_is_a_mark(self) -> None:
+        """Whatever the strategy: the marks leave out the actions that change nothing."""
+        board = json.loads((ETC / "grafana-dashboard.json").read_text())
+        (marks,) = board["annotations"]["list"]
+        found = re.search(r'action!~"([^"]+)"', marks["expr"])
+        assert found is not None
+        self.assertEqual({one.value for one in Action if not one.acts}, {*found[1].split("|")})
 
 
 class SampleTest(unittest.TestCase):

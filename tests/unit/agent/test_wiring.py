@@ -69,10 +69,10 @@ class HostReaderTest(unittest.TestCase):
 
 
 class FirstPolicy(unittest.TestCase):
-    def start(self) -> Agent:
+    def start(self, **options: str) -> Agent:
         """Make an agent on a machine in memory."""
         folder = trees.folder(self)
-        settings = dataclasses.replace(conf.load([]), state_dir=folder)
+        settings = dataclasses.replace(conf.load([]), state_dir=folder, **options)
         machine = Machine(mock.Mock(), fake.FakeAllocator(), fake.FakeDdio(), SystemClock())
         source = SteadyInventory(fake.SKYLAKE)
         agent = wiring.agent(
@@ -86,6 +86,13 @@ class FirstPolicy(unittest.TestCase):
         with mock.patch.object(policy_file, "load", wraps=policy_file.load) as load:
             self.start()
         load.assert_called_once()
+
+    def test_the_first_status_has_the_configured_mode(self) -> None:
+        """Metrics are served before the first iteration, which waits for libvirt."""
+        for mode, codes in (("observe", ["observe-configured"]), ("enforce", [])):
+            with self.subTest(mode=mode):
+                status = self.start(mode=mode).journal.latest
+                self.assertEqual((mode, codes), (status.mode, [one.code for one in status.reasons]))
 
     def test_a_broken_policy_is_no_start(self) -> None:
         """The error reaches the command that starts the agent."""

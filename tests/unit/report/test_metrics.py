@@ -316,6 +316,28 @@ class MetricsTest(unittest.TestCase):
         )
         self.assertEqual(1, self.value(self.values(seen), "iat_nova_agent_info", mode="enforce"))
 
+    def test_a_reason_is_told_once(self) -> None:
+        """The problem of an agent that only observes repeats the reason in other words."""
+        seen = observer()
+        seen.status(
+            stories.status(
+                mode="observe",
+                reasons=(Reason(Code.CACHETUNE, verbatim("tuned")),),
+                problems=(
+                    Reason(Code.CACHETUNE, verbatim("only observing: tuned")),
+                    Reason(Code.REFUSED, verbatim("only observing: refused")),
+                ),
+            )
+        )
+        told = [
+            dict(labels) for name, labels in self.values(seen) if name == "iat_nova_reason_info"
+        ]
+        expected = [
+            {"about": "observe", "code": "cachetune", "reason": "tuned"},
+            {"about": "observe", "code": "refused", "reason": "only observing: refused"},
+        ]
+        self.assertEqual(expected, told)
+
     def test_placement(self) -> None:
         """What is offered has no sample where no file offers anything."""
         seen = observer()
