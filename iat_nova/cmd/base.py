@@ -15,7 +15,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import EntryPoint
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cliff import command, lister, show
 from cliff.formatters.base import SingleFormatter
@@ -28,12 +28,13 @@ from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, times
-from iat_nova.report.view import HostView, agent_words, gather, without_history
 from iat_nova.store.database import HistoryError, NoFolder, NoHistory, as_owner
 from iat_nova.store.heartbeat import AgentState, look
-from iat_nova.store.reader import HistoryReader
-from iat_nova.store.records import RecordError
 from iat_nova.store.requests import Holds, PauseFile
+
+if TYPE_CHECKING:  # slow to load: commands that read the history load these
+    from iat_nova.report.view import HostView
+    from iat_nova.store.reader import HistoryReader
 
 EXIT_OK, EXIT_FAILURE, EXIT_USAGE, EXIT_NOT_RUNNING, EXIT_STARTING, EXIT_STALLED = range(6)
 
@@ -53,13 +54,17 @@ _BELOW = 6  # columns before an explanation below its command
 
 MACHINE_FORMATS = ("json", "yaml")  # these formats escape by themselves: values stay unescaped
 
-KNOWN_ERRORS = (HistoryError, RecordError, conf.ConfigError, OSError)
+KNOWN_ERRORS = (HistoryError, conf.ConfigError, OSError)
+
+LATE_ERRORS = {"yaml": "YAMLError", "iat_nova.store.records": "RecordError"}
+"""Known errors by their modules, which only some commands load."""
 
 
 def _known_errors() -> tuple[type[Exception], ...]:
-    """Return the errors that become messages; PyYAML's if a command has loaded PyYAML."""
-    yaml = sys.modules.get("yaml")
-    return KNOWN_ERRORS if yaml is None else (*KNOWN_ERRORS, yaml.YAMLError)
+    """Return the errors that become messages."""
+    loaded = ((sys.modules.get(module), name) for module, name in LATE_ERRORS.items())
+    late = (getattr(module, name) for module, name in loaded if module is not None)
+    return (*KNOWN_ERRORS, *late)
 
 
 class Failure(Exception):
@@ -224,6 +229,8 @@ class Command(command.Command):  # type: ignore[misc]
 
         Meanwhile root acts as the folder's owner: SQLite writes more files there.
         """
+        from iat_nova.store.reader import HistoryReader  # noqa: PLC0415 - slow to load
+
         path = self.state_dir(parsed_args) / "history.sqlite"
         with as_owner(path), HistoryReader(path) as reader:
             try:
@@ -237,6 +244,8 @@ class Command(command.Command):  # type: ignore[misc]
 
         `leaks`: tell whether rings leak, by the records of a minute.
         """
+        from iat_nova.report.view import gather, without_history  # noqa: PLC0415 - slow to load
+
         folder = self.state_dir(parsed_args)
         now_s = time.time()
         pause, agent = PauseFile(folder).current(now_s), look(folder / LOCK)
@@ -253,6 +262,8 @@ class Command(command.Command):  # type: ignore[misc]
 
     def warn_if_stale(self, view: HostView) -> None:
         """Report on standard error that the output is not the present state."""
+        from iat_nova.report.view import agent_words  # noqa: PLC0415 - slow to load
+
         if not view.running:
             last = ""
             if view.now:

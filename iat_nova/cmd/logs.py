@@ -11,7 +11,8 @@ from oslo_log import log
 from oslo_log._options import list_opts
 from oslo_log.handlers import ColorHandler
 
-from iat_nova.conf import ConfigError, parsed
+from iat_nova.conf import ConfigError
+from iat_nova.conf.reading import parsed
 from iat_nova.model import message
 
 LOG = logging.getLogger("iat_nova")

@@ -6,8 +6,7 @@ from __future__ import annotations
 from oslo_config import cfg
 
 from iat_nova.common.plugins import DEFAULT_STRATEGY, SHIPPED_STRATEGIES
-
-STATE_DIR = "/var/lib/iat-nova"
+from iat_nova.conf import STATE_DIR
 
 IAT_OPTS = [
     cfg.StrOpt(

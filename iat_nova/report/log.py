@@ -4,11 +4,14 @@
 from __future__ import annotations
 
 import logging
+from typing import TYPE_CHECKING
 
 from iat_nova.model import DomainInventory, Message
 from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, words
-from iat_nova.store.records import Iteration
+
+if TYPE_CHECKING:  # slow to load, and every command loads this module
+    from iat_nova.store.records import Iteration
 
 
 class LogLanguage:

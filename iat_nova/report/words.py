@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from iat_nova.common import amounts as figures
 from iat_nova.model import (
@@ -24,7 +25,9 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Reason
 from iat_nova.report import escape, sentences, times
-from iat_nova.store.records import Iteration, Status
+
+if TYPE_CHECKING:  # slow to load, and every command loads this module
+    from iat_nova.store.records import Iteration, Status
 
 ATTACHED: Mapping[str, str] = {
     DeviceModel.AGGREGATION: "via OVS",

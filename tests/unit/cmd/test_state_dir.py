@@ -18,6 +18,7 @@ from iat_nova.agent import policy_file, state_pointer
 from iat_nova.checks import rights
 from iat_nova.cmd import main as program
 from iat_nova.common import config_files
+from iat_nova.conf import reading
 from iat_nova.hardware.enforcement.snapshot_file import SnapshotFile
 from iat_nova.report import escape
 from tests.unit import stories
@@ -121,7 +122,7 @@ class StateDir(MachineCase):
         (option,) = (one for one in conf.IAT_OPTS if one.name == "state_dir")
         alive = mock.Mock(alive=True)
         for patch in (
-            mock.patch.object(conf, "STATE_DIR", str(self.trap)),
+            mock.patch.object(reading, "STATE_DIR", str(self.trap)),
             mock.patch.object(option, "default", str(self.trap)),
             mock.patch.object(config_files, "PATTERNS", ()),
             mock.patch.object(rights, "service", lambda: rights.SHIPPED),
