@@ -9,6 +9,7 @@ import inspect
 import re
 import textwrap
 
+from iat_nova.cmd import overview
 from iat_nova.cmd.main import Application, commands
 
 SHARED = re.compile(r"formatter|where the agent keeps", re.IGNORECASE)
@@ -16,9 +17,19 @@ SHARED = re.compile(r"formatter|where the agent keeps", re.IGNORECASE)
 
 
 def parsers(application):
-    """Return each command's parser and its class, by name: the agent's own commands first."""
-    names = sorted(commands(), key=lambda name: (name.startswith(("bench", "simulate")), name))
+    """Return each command's parser and its class, by name, in the order of the groups."""
+    names = [name for several in groups().values() for name in several]
     return {name: _parser(application, name) for name in names}
+
+
+def groups():
+    """Return the names of commands by the title of their group, as `iat-nova --help` has them."""
+    return {head(title): names for title, names in overview.grouped(commands()).items()}
+
+
+def head(text):
+    """Return the title of a group with a capital letter."""
+    return f"{text[0].upper()}{text[1:]}"
 
 
 def _parser(application, name):
@@ -89,9 +100,9 @@ def exit_statuses(application):
     return literal(application.parser.epilog.partition("exit status:")[2])
 
 
-def title(text):
-    """Return the title of a section."""
-    return [text, "=" * len(text), ""]
+def title(text, line="="):
+    """Return the title of a section; of one below it, with another `line`."""
+    return [text, line * len(text), ""]
 
 
 def literal(text):

@@ -75,8 +75,10 @@ def program(application, parsers):
     lines = [*head("iat-nova", 1, DESCRIPTION), *reference.title("SYNOPSIS")]
     lines += reference.literal("iat-nova [options] COMMAND [arguments]\niat-nova help COMMAND")
     lines += [*reference.title("COMMANDS")]
-    for name, (_, command) in parsers.items():
-        lines += [f"``{name}``", f"   {reference.about(command)[0]}", ""]
+    for group, names in reference.groups().items():
+        lines += reference.title(group, "-")
+        for name in names:
+            lines += [f"``{name}``", f"   {reference.about(parsers[name][1])[0]}", ""]
     lines += ["The page of a command is named as ``iat-nova-policy-check``\\(1).", ""]
     lines += [*reference.title("OPTIONS"), *reference.options(application.parser._actions)]
     first_steps = application.parser.epilog.partition("exit status:")[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova --help: all commands, a sentence each, without loading any.
+"""iat-nova --help: all commands by their purpose, a sentence each, without loading any.
 
 cliff loads every command for its list, which takes longer than most commands run.
 """
@@ -11,6 +11,7 @@ import importlib.util
 import re
 import shutil
 import textwrap
+from collections.abc import Iterable
 from importlib.abc import InspectLoader
 from importlib.metadata import EntryPoint
 
@@ -19,6 +20,21 @@ from cliff import app, help
 
 INDENT = "  "
 WIDEST = 100  # columns; longer lines are hard to read
+
+GROUPS = (
+    ("see what happens", ("status", "top", "tenants", "decisions", "report")),
+    ("ask why and how", ("explain", "advise", "help")),
+    ("set up and check a host", ("doctor", "qualify", "provider-config")),
+    ("policies", ("policy",)),
+    (
+        "steer the agent",
+        ("hold", "release", "pause", "resume", "reload", "hand-over", "restore"),
+    ),
+    ("research on the emulated server", ("simulate", "bench")),
+)
+"""Commands by their purpose, the most used first; a first word stands for all its commands."""
+
+OTHERS = "commands of other packages"
 
 
 class Help(help.HelpCommand):  # type: ignore[misc]
@@ -40,22 +56,37 @@ def show(application: app.App) -> None:
     width = min(shutil.get_terminal_size().columns, WIDEST)
     with pager as out:
         application.parser.print_help(out)
-        out.write(f"\ncommands:\n{listing(dict(application.command_manager), width)}\n")
+        out.write(f"\n{listing(dict(application.command_manager), width)}\n")
+
+
+def grouped(names: Iterable[str]) -> dict[str, list[str]]:
+    """Return the names of commands by group, in the order in which a help shows them."""
+    order = {word: (title, i) for title, words in GROUPS for i, word in enumerate(words)}
+    groups: dict[str, list[str]] = {title: [] for title in (*dict(GROUPS), OTHERS)}
+    for name in names:
+        groups[order.get(name.split()[0], (OTHERS, 0))[0]].append(name)
+    for several in groups.values():
+        several.sort(key=lambda name: (order.get(name.split()[0], (OTHERS, 0))[1], name))
+    return {title: several for title, several in groups.items() if several}
 
 
 def listing(commands: dict[str, EntryPoint], width: int) -> str:
-    """Return the commands with their sentences, in lines of at most `width` columns."""
+    """Return the commands by group with their sentences, in lines of at most `width` columns."""
     longest = max(map(len, commands))
-    return "\n".join(
-        textwrap.fill(
-            f"{name:{longest}}{INDENT}{sentence(point)}",
-            width,
-            initial_indent=INDENT,
-            subsequent_indent=" " * (2 * len(INDENT) + longest),
-            break_on_hyphens=False,
-        )
-        for name, point in sorted(commands.items())
-    )
+    lines = []
+    for title, names in grouped(commands).items():
+        lines += [f"{title}:"] + [
+            textwrap.fill(
+                f"{name:{longest}}{INDENT}{sentence(commands[name])}",
+                width,
+                initial_indent=INDENT,
+                subsequent_indent=" " * (2 * len(INDENT) + longest),
+                break_on_hyphens=False,
+            )
+            for name in names
+        ]
+        lines.append("")
+    return "\n".join(lines).rstrip()
 
 
 def sentence(point: EntryPoint) -> str:

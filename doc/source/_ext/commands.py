@@ -18,10 +18,10 @@ class Commands(Directive):
         application = Application()
         parsers = reference.parsers(application)
         lines = []
-        for name, (parser, command) in parsers.items():
-            lines += [*reference.title(f"iat-nova {name}"), *reference.about(command), ""]
-            lines += [*reference.usage(parser), *reference.options(reference.own(parser))]
-            lines += [*reference.formats(parser), *reference.literal(parser.epilog)]
+        for group, names in reference.groups().items():
+            lines += reference.title(group)
+            for name in names:
+                lines += _command(name, *parsers[name])
         every = [parser for parser, _ in parsers.values()]
         lines += [*reference.title("Options of every command")]
         lines += reference.options(reference.shared(every, "where the"))
@@ -33,6 +33,15 @@ class Commands(Directive):
         source = StringList(lines, source="iat_nova/cmd")
         nested_parse_with_titles(self.state, source, node)
         return node.children
+
+
+def _command(name, parser, command):
+    """Return a command below the title of its group."""
+    return [
+        *(*reference.title(f"iat-nova {name}", "-"), *reference.about(command), ""),
+        *(*reference.usage(parser), *reference.options(reference.own(parser))),
+        *(*reference.formats(parser), *reference.literal(parser.epilog)),
+    ]
 
 
 def _plain(parser):

@@ -21,7 +21,7 @@ from unittest import mock
 
 import yaml
 
-from iat_nova.cmd import base
+from iat_nova.cmd import base, overview
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
@@ -1032,9 +1032,21 @@ class TestOthers(CliCase):
         status, out, _ = self.run_it("--help")
         self.assertEqual(0, status)
         self.assertNotIn("Could not load", out)
-        for name in program.commands():
-            self.assertIn(name, out)
         self.assertIn("exit status", out)
+        groups = overview.grouped((*program.commands(), "help"))
+        self.assertEqual([*dict(overview.GROUPS)], [*groups])  # of other packages: none
+        for title, names in groups.items():
+            part = out.partition(f"\n{title}:\n")[2].partition("\n\n")[0]
+            listed = re.findall(r"^  (\S+(?: \S+)?)  ", part, re.MULTILINE)
+            self.assertEqual(names, listed)
+        self.assertEqual("status", groups["see what happens"][0])
+
+    def test_commands_of_other_packages(self):
+        """They are listed last, in a group of their own."""
+        groups = overview.grouped(("mine again", "status", "mine"))
+        self.assertEqual(
+            {"see what happens": ["status"], overview.OTHERS: ["mine", "mine again"]}, groups
+        )
 
     def test_wrong_arguments(self):
         """Mistakes end with status 2 and a word on what is right."""

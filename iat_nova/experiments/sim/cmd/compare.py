@@ -60,46 +60,74 @@ Measures = Sequence[tuple[str, str, str]]
 class SimulateCompare(Lister):
     """Run strategies side by side on scenarios and compare their performance.
 
-    PC performance: performance-critical workloads; 1 for each alone with the whole cache. BE
-    throughput: best-effort workloads; 1 under the reference, a host without the agent (unmanaged)
-    or the strategy of --against. Both are geometric means. Workloads without any work alone (PC) or
-    under the reference (BE) are left out and named. Worst tenant: the PC or BE tenant with the
-    lowest performance relative to the reference. Memory: GB/s. Time to settle: the longest time
-    from a change to the last move of a mask before the next change. Changes are events, guests that
-    arrive or leave, and restarts. PC of bound, after simulate bound: PC performance relative to the
-    best layouts found.
+    The command answers the question whether a strategy helps critical guests, and what best-effort
+    guests pay. Each strategy runs each scenario with the same seeds, beside the reference: a host
+    without the agent (unmanaged), or the strategy of --against. Needs the extra iat-nova[sim].
 
-    The table has the median over the seeds and the spread, and means over several scenarios.
-    -f json and -f csv have one row per strategy and seed, with --tenants one row per guest's
-    workload. Counters resemble hardware (1% noise, DDIO counted at one CHA) unless the scenario has
-    other settings. DIR gets a chart and the rows of each scenario, the results of each workload
-    (throughput, latency, loss, cycles per packet; CSV and JSON), and for several scenarios an
-    overview of winners. Each finished run is a file in DIR/runs: a stopped comparison continues
-    there, but starts again with another version of iat-nova.
+    The table has a row per scenario and strategy: the median over the seeds, with the lowest and
+    the highest value in brackets. Several scenarios also have a row of means. -f json and -f csv
+    have one row per strategy and seed, with --tenants one row per guest's workload.
 
-    --worth shows, for each host, the gain of critical guests that observing predicts (likely,
-    most), the share of guests of which the cost of a miss is known, and the gain that enforcing
-    brings. All are means of runs with seeds 1 to --seeds, by default seed 1 alone. The rank
-    correlation (Spearman) is 1 if the prediction puts the hosts in the right order, 0 if it says
-    nothing.
+    DIR gets a chart and the rows of each scenario, the results of each workload (throughput,
+    latency, loss, cycles per packet; CSV and JSON), and for several scenarios an overview of
+    winners. Each finished run is a file in DIR/runs: a stopped comparison continues there, but
+    starts again with another version of iat-nova. Counters resemble hardware (1 % noise, DDIO
+    counted at one CHA) unless the scenario has other settings.
 
     --random draws hosts: sizes, priorities, loads from idle to beyond capacity, rings, events,
     guests that arrive and leave, guaranteed ways, noise of 1, 3 or 5 %, one or two sockets. Each
-    drawn host is an ordinary scenario. Needs the extra iat-nova[sim].
+    drawn host is an ordinary scenario.
+
+    --worth shows how well observing predicts the gain of enforcing: a row per host, and the rank
+    correlation (Spearman). It is 1 if the prediction puts the hosts in the right order, 0 if it
+    says nothing. Values are means of runs with seeds 1 to --seeds, by default seed 1 alone.
     """
 
     _epilog = """
+columns:
+  PC performance   of critical guests; 1: as if alone with the whole cache
+  BE throughput    of best-effort guests; 1: as much as under the reference
+  memory GB/s      memory traffic, reads and writes; the mean of the run
+  way changes/min  moves of masks a minute; 0: nothing moved
+  settle s         longest time from a change to the last move of a mask
+  PC of bound      PC performance; 1: that of the best layouts found
+  worst tenant     who fares worst; 1: as much as under the reference
+
+PC and BE are geometric means over workloads. Left out and named are workloads without any work to
+compare with: PC without work alone, BE without work under the reference. Changes are the start,
+events, guests that arrive or leave, and restarts; only moves before the next change count. The
+column PC of bound appears after simulate bound, whose results it takes from --bound.
+
+how to read rows (the numbers are invented):
+  unmanaged  0.510 (0.508..0.512)  1.000                 ...  web 1.000
+  iat        0.612 (0.609..0.617)  0.940 (0.938..0.941)  ...  batch 0.931
+
+Without the agent critical guests reach 51 % of the performance that each has alone, with iat 61 %:
+a gain of a fifth. It costs best-effort guests 6 % of their throughput, and batch, the worst, 7 %.
+
+columns of --worth:
+  likely  gain of critical guests that observing predicts
+  most    the most that it holds for possible
+  known   share of the guests of which the cost of a miss is known
+  came    the gain when the strategy writes its masks
+
 examples:
-  iat-nova simulate compare noisy-storage
-  iat-nova simulate compare noisy-storage latent-contender --seeds 3
-  iat-nova simulate compare --all --seeds 3
-  iat-nova simulate compare --all --seeds 1 --compression 3%
+  iat-nova simulate compare noisy-storage --seeds 3
+      one scenario, all strategies: begin here
   iat-nova simulate compare tenant-churn --tenants --against baseline
+      which guest gains and which loses, against another strategy than none
+  iat-nova simulate compare --all --seeds 1 --compression 3%
+      all scenarios, quickly and less exactly
   iat-nova simulate compare ./mine.yaml --strategy iat --strategy my-plug-in -f json
+      a scenario and a strategy of your own, for a program
   iat-nova simulate compare --random 30 --seed 7 --seeds 1
-  iat-nova simulate compare --random 100 --seed 9001 --worth
-  iat-nova simulate compare iat-nova-compare/hosts/random-7-003.yaml     a drawn host again
+      hosts that nobody chose; the seed draws them again
+  iat-nova simulate compare iat-nova-compare/hosts/random-7-003.yaml
+      one of them alone
   iat-nova simulate compare --random 30 --seeds 1 --strategy pollute-buffer --without each
+      what each family of the default strategy's moves brings
+  iat-nova simulate compare --random 100 --seed 9001 --worth
+      how well observe mode predicts the gain
 """
 
     def _options(self, parser: argparse.ArgumentParser) -> None:

@@ -65,10 +65,15 @@ examples:
         parser.add_argument(
             "--sensitivity",
             action="store_true",
-            help="move each constant of the server a quarter down and up, and show the verdicts "
-            "that turn; takes up to 30 times as long as the figures alone (all figures: some five "
-            "hours on two cores, two with --seeds 1); a stopped run continues; DIR has "
-            "sensitivity.json",
+            help="measure again with one of 21 constants of the emulated server multiplied by "
+            "0.75, then by 1.25, then with the next, and show the verdicts that turn. The 21 are: "
+            "times of caches and memory, memory bandwidth, prefetching, cycles and overlapping "
+            "accesses of workloads, seek times of disks, lost time slices, shares of queues, "
+            "weights of running means. Sizes, settings of workloads, and numbers from data sheets "
+            "and from DPDK's sources stay. "
+            "Takes up to 30 times as long as the figures alone (all figures: some five hours on "
+            "two cores, two with --seeds 1); a stopped run continues; DIR has sensitivity.json, "
+            "with the meaning of each constant",
         )
         parser.add_argument(
             "--seeds", metavar="N", type=natural, help=f"runs; default: {SEEDS}; as published: 10"

@@ -8,8 +8,10 @@ import json
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from iat_nova.experiments.sim import _compile
+from iat_nova.experiments.sim.cmd.figures import SimulateFigures
 from iat_nova.experiments.sim.figures import catalogue, constants, sensitivity
 from iat_nova.experiments.sim.figures.constants import CONSTANTS
 from iat_nova.experiments.sim.machine import Machine
@@ -132,6 +134,14 @@ class SensitivityTest(unittest.TestCase):
             for constant in ("jitter", "memory_ns")
         }
         self.assertEqual({"jitter": ["iat-3a"], "memory_ns": ["iat-3a", "a4-8b"]}, found)
+
+    def test_help(self):
+        """It says how many constants move, by how much, and that the others stay."""
+        parser = SimulateFigures(mock.Mock(), None).get_parser("simulate figures")
+        (option,) = (one for one in parser._actions if one.dest == "sensitivity")
+        low, high = constants.FACTORS
+        wanted = f"one of {len(CONSTANTS)} constants of the emulated server multiplied by {low}, "
+        self.assertIn(f"{wanted}then by {high}", option.help)
 
     def test_turns(self):
         """Verdicts that differ from the unmoved server's are told, and all moves are recorded."""
