@@ -48,8 +48,10 @@ class Offer:
     """A host's offer to Placement.
 
     `total`: guaranteed LLC ways over all cache domains. `max_unit`: the maximum for one guest, the
-    ways of the best domain. `withdrawn`: guests with ways keep their ways, no other guest gets any,
-    and no trait is set. `reasons` explain `total` and `max_unit` to readers of the file.
+    ways of the best domain. `min_unit`: the minimum for one guest, the ways of the CPU's least
+    mask: a guest with fewer would have as many, and Placement would count too few. `withdrawn`:
+    guests with ways keep their ways, no other guest gets any, and no trait is set. `reasons`
+    explain the numbers to readers of the file.
     """
 
     total: int
@@ -57,6 +59,7 @@ class Offer:
     ddio: bool  # its ways can be sized
     reasons: tuple[Message, ...] = ()
     withdrawn: bool = False
+    min_unit: int = 1
 
     @property
     def traits(self) -> tuple[str, ...]:
@@ -70,7 +73,10 @@ class Offer:
         """The offer in words: ways and traits."""
         if self.withdrawn:
             return message("offer-nothing")
-        return message("offer", ways=self.total, most=self.max_unit, traits=self.traits)
+        values = {"ways": self.total, "most": self.max_unit, "traits": self.traits}
+        if self.min_unit > 1:
+            return message("offer-from", least=self.min_unit, **values)
+        return message("offer", **values)
 
 
 def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) -> str:
@@ -99,7 +105,8 @@ def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) 
         resource_class=RESOURCE_CLASS,
         total=total,
         reserved=total if offer.withdrawn else 0,
-        max_unit=max(1, offer.max_unit),
+        min_unit=offer.min_unit,
+        max_unit=max(offer.min_unit, offer.max_unit),
         traits=offer.traits,
         comments=[line for reason in reasons for line in _wrapped(reason)],
     )
@@ -188,6 +195,7 @@ def _offer(provider: Mapping[str, Any]) -> Offer | None:
                 _count(ours, "max_unit", str(total)),
                 TRAIT_DDIO in traits,
                 withdrawn=reserved >= total and not traits,
+                min_unit=_count(ours, "min_unit", "1"),
             )
     return Offer(0, 0, TRAIT_DDIO in traits) if traits else None
 
@@ -219,11 +227,16 @@ def offer(settings: Settings, policy: Policy, facts: Facts) -> Offer:
         assume_stack=settings.ovsdb_connection is not None,
     )
     domains = facts.host.domains
+    least = max((domain.min_ways for domain in domains), default=1)
+    reasons = tuple(one.message for one in guarantees) or (message("offer-no-domain"),)
+    if least > 1:
+        reasons += (message("offer-least", least=least),)
     found = Offer(
         total=sum(known.left for known in guarantees),
         max_unit=max((known.left for known in guarantees), default=0),
         ddio=bool(domains) and all(domain.ddio_resizable for domain in domains),
-        reasons=tuple(one.message for one in guarantees) or (message("offer-no-domain"),),
+        reasons=reasons,
+        min_unit=least,
     )
     if settings.mode == "observe":
         reasons = (message("offer-observing"), *found.reasons)
@@ -264,7 +277,10 @@ def _ways(one: Offer) -> int:
 def _same(said: Offer, able: Offer) -> bool:
     if said.withdrawn or able.withdrawn:
         return said.withdrawn and able.withdrawn
-    return (said.total, said.max_unit, said.traits) == (able.total, able.max_unit, able.traits)
+    return all(
+        getattr(said, name) == getattr(able, name)
+        for name in ("total", "min_unit", "max_unit", "traits")
+    )
 
 
 def _difference(path: pathlib.Path, said: Offer, able: Offer) -> Message:

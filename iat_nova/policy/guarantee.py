@@ -27,7 +27,7 @@ from iat_nova.model import (
 )
 from iat_nova.nova import extra_specs
 from iat_nova.policy.owners import guest_id
-from iat_nova.policy.rules import Rules
+from iat_nova.policy.rules import Rules, WayBounds
 
 RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
 """The resource class as which Placement counts guaranteed ways."""
@@ -80,6 +80,10 @@ def of_domain(
 ) -> Guarantee:
     """Count the ways that can be guaranteed in a cache domain; `stack`: PMD threads run there."""
     numbers, reserved = parameters.of(domain.id), domain.reserving(rules.reserved_ways)
+
+    def own(bounds: WayBounds) -> int:
+        return max(bounds.min, domain.min_ways)  # no mask has fewer
+
     usable = domain.ways - reserved.count
     found, together = domain.ddio_found, domain.coerced_ways
     least = min(numbers.ddio_ways_min, usable) if found is None else found.count
@@ -88,9 +92,9 @@ def of_domain(
         ways=domain.ways,
         reserved=reserved.count,
         ddio=min(numbers.ddio_ways_max, usable) if domain.ddio_resizable else least,
-        stack=rules.stack_ways.min if stack else 0,
-        pool=rules.pool_ways.min,
-        host=rules.host_ways.min if rules.host_priority is not Priority.BE else 0,
+        stack=own(rules.stack_ways) if stack else 0,
+        pool=own(rules.pool_ways),
+        host=own(rules.host_ways) if rules.host_priority is not Priority.BE else 0,
     )
     # The ways below the topmost that DDIO has, or that the hardware ties together, can be closed.
     top = min(domain.ways - least, together.lowest if together else domain.ways)

@@ -151,6 +151,9 @@ SENTENCES: Mapping[str, str] = {
     "nova-compute",
     "placement-agrees": "provider.yaml agrees with this host",
     "offer": "{ways} ways, at most {most} a guest, with {traits:list}",
+    "offer-from": "{ways} ways, {least} to {most} a guest, with {traits:list}",
+    "offer-least": "a mask of this CPU has {least} ways at least: a flavor of fewer would get "
+    "{least}, so Placement gives it no host of this kind (min_unit)",
     "offer-nothing": "nothing",
     "offer-observing": "mode = observe: the agent keeps no ways for guests, so the host offers no "
     "ways (reserved = total)",

@@ -50,6 +50,14 @@ class RenderTest(unittest.TestCase):
         (provider,) = yaml.safe_load(render(Offer(1, 1, False)))["providers"]
         self.assertEqual(["CUSTOM_IAT"], provider["traits"]["additional"])
 
+    def test_the_least_of_a_mask(self):
+        """Placement refuses a guest fewer ways than a mask has: it would count too few."""
+        text = render(Offer(6, 3, True, min_unit=2))
+        (provider,) = yaml.safe_load(text)["providers"]
+        (inventory,) = provider["inventories"]["additional"]
+        ways = inventory["CUSTOM_IAT_LLC_WAY"]
+        self.assertEqual((2, 3), (ways["min_unit"], ways["max_unit"]))
+
     def test_withdrawn(self):
         """All is reserved and no trait is set; Placement takes no inventory of nothing."""
         for total, written in ((6, 6), (0, 1)):
@@ -148,6 +156,7 @@ class OfferedTest(unittest.TestCase):
             Offer(6, 3, True),
             Offer(1, 1, False),
             Offer(6, 3, False, withdrawn=True),
+            Offer(6, 3, True, min_unit=2),
         ):
             self.assertEqual(made, self.read(render(made)))
 
@@ -244,6 +253,21 @@ class DisagreementTest(unittest.TestCase):
         self.assertEqual("placement-withdraw", said.code)
         (reason,) = said.values["reasons"]
         self.assertIn(message("less-ddio", count=10), reason.values["less"])
+
+    def test_the_least_of_a_mask(self):
+        """A CPU without masks of one way offers none; a file that offers one way is told."""
+        (seen,) = self.facts.host.domains
+        wide = dataclasses.replace(seen, min_ways=2)
+        host = dataclasses.replace(self.facts.host, domains=(wide,))
+        facts = dataclasses.replace(self.facts, host=host)
+        able = Offer(3, 3, True, min_unit=2)
+        write(self.path, render(dataclasses.replace(able, min_unit=1)))
+        said = self.said(facts=facts)
+        self.assertEqual(("placement-differs", able.message), (said.code, said.values["able"]))
+        self.assertIn("3 ways, 2 to 3 a guest", sentences.text(said))
+        self.assertIn("a mask of this CPU has 2 ways at least", sentences.text(said))
+        write(self.path, render(able))
+        self.assertIsNone(self.said(facts=facts))
 
     def test_a_file_that_nova_cannot_read(self):
         """It is told before nova-compute meets it."""

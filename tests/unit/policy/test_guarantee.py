@@ -52,6 +52,15 @@ class CountTest(unittest.TestCase):
         self.assertEqual([3], self.left(facts(), "reserved_ways: [0]"))
         self.assertEqual([0], self.left(facts(), "parameters: {ddio_ways_max: 11}"))
 
+    def test_the_least_of_a_mask(self):
+        """Where no mask has a single way, stack, pool and host have two each."""
+        host = HostFacts("n", (domain(min_ways=2),), tuple(range(8)))
+        self.assertEqual([3], self.left(facts(host=host)))
+        self.assertEqual([1], self.left(facts(host=host), assume_stack=True))
+        wider = "pool: {ways: {min: 3, initial: 3}}"
+        self.assertEqual([2], self.left(facts(host=host), wider))
+        self.assertEqual([1], self.left(facts(host=host), "host: {priority: PC}"))
+
     def test_fixed_ddio(self):
         """DDIO that cannot be sized has the ways found, or those it starts with."""
         for found, left in ((WayMask(0x600), 7), (WayMask(0x700), 6), (None, 7)):
@@ -135,10 +144,11 @@ class WarningsTest(unittest.TestCase):
     def test_beyond_by_the_least_of_a_mask(self):
         """Where no mask has a single way, a guest with one guaranteed way has two."""
         host = HostFacts("n", (domain(min_ways=2),), tuple(range(8)))
-        guests = [promised(name, 1, resources=1, cpus=(cpu,)) for cpu, name in enumerate("abc", 2)]
+        guests = [promised(name, 1, resources=1, cpus=(cpu,)) for cpu, name in enumerate("ab", 2)]
         (text,) = self.warnings(facts(*guests, host=host))
-        self.assertIn("leave 4 for guarantees, but its guests are guaranteed 6 ways", text)
-        self.assertEqual([], self.warnings(facts(*guests[:2], host=host)))
+        self.assertIn("2 of the pool leave 3 for guarantees", text)
+        self.assertIn("but its guests are guaranteed 4 ways", text)
+        self.assertEqual([], self.warnings(facts(guests[0], host=host)))
 
     def test_one_socket(self):
         """Placement counts the host; one socket may be full while the other is not."""
