@@ -29,6 +29,7 @@ from iat_nova.model import (
     Pause,
     Sample,
     WayMask,
+    own_warnings,
 )
 from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code, Reason
@@ -97,6 +98,7 @@ class Journal:
         self._problems: dict[tuple[Code, str], Message] = {}
         self._notices: dict[tuple[Code, str], Message] = {}
         self._warnings: tuple[Reason, ...] = ()
+        self._of_tenants: Mapping[tuple[str, Message], None] = {}  # their own warnings
         self._layouts: dict[int, Layout] = {}  # the last decided, by cache domain
         self._reasons_told: dict[int, set[tuple[str, ...]]] = {}  # since the last action, by domain
         self._pause: Pause | None = None
@@ -125,6 +127,7 @@ class Journal:
         look = (facts, domains, why)
         if look == self._last_look:
             return
+        self._warn_of_tenants(domains)
         self._last_look = look
         picture = (facts.lasting, domains)
         if picture == self._last_picture:
@@ -387,6 +390,17 @@ class Journal:
             if warning not in self._warnings:
                 self._tell("warning", warning.message)
         self._warnings = warnings
+
+    def _warn_of_tenants(self, inventories: Mapping[int, DomainInventory]) -> None:
+        """Report warnings of tenants that are new, and warnings that are over."""
+        before, now = self._of_tenants, own_warnings(inventories.values())
+        self._of_tenants = now
+        for name, said in now:
+            if (name, said) not in before:
+                self._tell("warning", message("tenant-warning", name=name, warning=said))
+        for name, said in before:
+            if (name, said) not in now:
+                self._tell("info", message("tenant-warning-over", name=name, warning=said))
 
     def _tell(self, severity: str, said: Message) -> None:
         if LOG.isEnabledFor(_LEVELS[severity]):

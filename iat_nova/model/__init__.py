@@ -59,6 +59,7 @@ from iat_nova.model.tenants import (
     Tenant,
     TenantKind,
     WayRequest,
+    own_warnings,
 )
 from iat_nova.model.ways import (
     WAYS_LIMIT,
@@ -109,5 +110,6 @@ __all__ = [
     "WayMask",
     "WayRequest",
     "message",
+    "own_warnings",
     "verbatim",
 ]

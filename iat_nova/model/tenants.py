@@ -8,6 +8,7 @@ import enum
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable
 
 from iat_nova.model.facts import CacheDomain, DeviceModel
 from iat_nova.model.message import Message
@@ -174,6 +175,24 @@ class DomainInventory:
         """By id, the end of a display name that distinguishes guests with equal names."""
         times = Counter(tenant.name for tenant in self.tenants)
         return {one.id: mark(one.uuid) for one in self.tenants if times[one.name] > 1 and one.uuid}
+
+
+def own_warnings(inventories: Iterable[DomainInventory]) -> dict[tuple[str, Message], None]:
+    """Return the warnings of tenants themselves with the tenants' names, each once.
+
+    A tenant of several cache domains counts once. A guest in the pool has its own name.
+    """
+    found: dict[tuple[str, Message], None] = {}
+    for inventory in inventories:
+        names = inventory.names
+        for tenant in inventory.tenants:
+            for said in tenant.warnings:
+                inner = said.values.get("warning")
+                if isinstance(inner, Message):
+                    found[str(said.values.get("name")), inner] = None
+                else:
+                    found[names[tenant.id], said] = None
+    return found
 
 
 def mark(uuid: str) -> str:

@@ -8,6 +8,7 @@ value has no sample.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
@@ -18,6 +19,7 @@ from iat_nova.model import (
     Priority,
     Tenant,
     WayMask,
+    own_warnings,
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason, about
@@ -212,6 +214,13 @@ def below_ways(seen: Observed) -> Iterator[Sample]:
         for priority in Priority:
             count = sum(tenant.priority is priority for tenant in below)
             yield (str(number), priority.value), count
+
+
+def warned(seen: Observed) -> Iterator[Sample]:
+    """Yield the number of tenants with a warning of their own, by the code of the warning."""
+    found = {(name, said.code) for name, said in own_warnings(seen.inventories.values())}
+    for code, count in sorted(Counter(code for _, code in found).items()):
+        yield (code,), count
 
 
 def _ways_now(iteration: Iteration, tenant: Tenant) -> int:

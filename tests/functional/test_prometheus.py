@@ -151,6 +151,10 @@ ALERTS = {
             'iat_nova_agent_info{instance="c2",version="2"}': ("1x300", "1x3"),
         },
     ),
+    "IatNovaGuestWarnings": (
+        17,
+        {f'iat_nova_tenants_with_warnings{{{HOST},code="extra-spec-unknown"}}': ("2x300", "0x300")},
+    ),
     "IatNovaPausedLong": (242, {f"iat_nova_paused{{{HOST}}}": ("1x300", "0x300")}),
     "IatNovaMaskNotEffective": (
         6,

@@ -99,6 +99,8 @@ SENTENCES: Mapping[str, str] = {
     "inventory-old": "libvirt and Open vSwitch have not been read for more than {overdue_s:g} s "
     "(the limit, twice reconcile_s): guests that start or end are not noticed; restart the agent",
     "inventory-fresh": "libvirt and Open vSwitch are read again",
+    "tenant-warning": "{name}: {warning:also}",
+    "tenant-warning-over": "no longer: {name}: {warning:also}",
     "thread-died": "thread {thread} ended by an unexpected error: {error}",
     # holds of operators
     "hold-begun": "held: {name} at {ways:ways} {terms:also}",

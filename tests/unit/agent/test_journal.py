@@ -185,6 +185,24 @@ class JournalTest(unittest.TestCase):
         self.journal.status({}, None)
         self.assertEqual((), self.read(lambda r: r.status()).status.problems)
 
+    def test_a_tenants_warning_is_told_when_it_begins_and_when_it_ends(self) -> None:
+        """Once for all cache domains, and not as a problem of the agent."""
+        said = message("guaranteed-too-many", ways=12, usable=11)
+        first, *others = INVENTORY.tenants
+        warned = dataclasses.replace(first, warnings=(said,))
+        warned = dataclasses.replace(INVENTORY, tenants=(warned, *others))
+        with self.assertLogs("iat_nova", "INFO") as log:
+            for _ in range(2):
+                self.journal.inventory(FACTS, {0: warned, 1: warned}, ())
+            for _ in range(2):
+                self.journal.inventory(FACTS, {0: INVENTORY, 1: INVENTORY}, ())
+        text = "web: is guaranteed 12 ways, the LLC has 11 for tenants"
+        self.assertEqual(
+            [f"WARNING:iat_nova:{text}", f"INFO:iat_nova:no longer: {text}"], log.output
+        )
+        self.journal.status({}, None)
+        self.assertEqual((), self.read(lambda r: r.status()).status.problems)
+
     def test_a_picture_too_old_is_a_problem_until_the_next(self) -> None:
         """Told once, with a code, after twice the period; looking again ends it."""
         self.now_s = 100.0

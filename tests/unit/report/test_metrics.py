@@ -25,6 +25,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
     WayRequest,
+    message,
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
@@ -370,6 +371,24 @@ class MetricsTest(unittest.TestCase):
         seen.inventory({0: DomainInventory(stories.DOMAIN, (pc, new))})
         got = self.values(seen)
         self.assertEqual(1, self.value(got, "iat_nova_tenants_below_ways", priority="PC"))
+
+    def test_tenants_with_warnings(self) -> None:
+        """Each counts once a kind, in however many cache domains; guests of the pool count, too."""
+        seen = observer(stories.quiet(1, stories.NIGHT))
+        first, second, *_ = stories.inventory().tenants
+        seen.inventory({0: DomainInventory(stories.DOMAIN, (first, second))})
+        self.assertNotIn("iat_nova_tenants_with_warnings{", self.scrape(seen))
+        unknown = [message("extra-spec-unknown", name=name, known=()) for name in ("a", "b")]
+        member = message("member-warning", name="small", warning=unknown[0])
+        warned = (
+            dataclasses.replace(first, warnings=(*unknown, message("guest-tuned"))),
+            dataclasses.replace(second, warnings=(member,)),
+        )
+        inventory = DomainInventory(stories.DOMAIN, warned)
+        seen.inventory({0: inventory, 1: inventory})
+        got = self.values(seen)
+        for code, count in (("extra-spec-unknown", 2), ("guest-tuned", 1)):
+            self.assertEqual(count, self.value(got, "iat_nova_tenants_with_warnings", code=code))
 
     def test_two_runs_of_a_guest_are_one_series(self) -> None:
         """A repeated label set would cost Prometheus the whole scrape."""
