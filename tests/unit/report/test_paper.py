@@ -38,9 +38,14 @@ class Boxes(html.parser.HTMLParser):
     def __init__(self):
         super().__init__()
         self.open, self.loose, self.seen = [], [], []
+        self.tables, self.cells = [], []
 
     def handle_starttag(self, tag, attributes):
         styles = (dict(attributes).get("class") or "").split()
+        if tag == "table":
+            self.tables.append(styles)
+        if tag == "td" and "stack" in self.tables[-1]:
+            self.cells.append("data-label" in dict(attributes))
         if tag in ("table", "svg") and dict(attributes).get("aria-hidden") != "true":
             self.seen.append(tag)
             if not any({"scroll", "chart"} & set(one) for _, one in self.open):
@@ -84,8 +89,8 @@ class TestStyle(unittest.TestCase):
 
 
 class TestPage(unittest.TestCase):
-    def test_what_is_wide_scrolls_in_a_box_of_its_own(self):
-        """No table and no drawing makes the page wider than a telephone."""
+    def boxes(self):
+        """Return what the page of a story has in boxes."""
         folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-paper-"))
         self.addCleanup(shutil.rmtree, folder)
         clock = stories.SetClock()
@@ -95,6 +100,17 @@ class TestPage(unittest.TestCase):
         with HistoryReader(folder / "history.sqlite") as reader:
             boxes = Boxes()
             boxes.feed(report.write(reader))
+        return boxes
+
+    def test_what_is_wide_scrolls_in_a_box_of_its_own(self):
+        """No table and no drawing makes the page wider than a telephone."""
+        boxes = self.boxes()
         self.assertEqual([], boxes.loose)
         self.assertEqual({"table", "svg"}, set(boxes.seen))
         self.assertGreater(len(boxes.seen), 8)
+
+    def test_a_row_is_a_paragraph_on_a_telephone(self):
+        """Values bring their headings along, and no table has to be scrolled."""
+        boxes = self.boxes()
+        self.assertEqual([], [one for one in boxes.tables if not {"stack", "steps"} & set(one)])
+        self.assertGreater(boxes.cells.count(True), boxes.cells.count(False))
