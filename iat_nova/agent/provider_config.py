@@ -73,10 +73,10 @@ class Offer:
         """The offer in words: ways and traits."""
         if self.withdrawn:
             return message("offer-nothing")
-        values = {"ways": self.total, "most": self.max_unit, "traits": self.traits}
-        if self.min_unit > 1:
-            return message("offer-from", least=self.min_unit, **values)
-        return message("offer", **values)
+        said = message("offer", ways=self.total, most=self.max_unit, traits=self.traits)
+        if self.min_unit == 1:
+            return said
+        return Message("offer-from", {**said.values, "least": self.min_unit})
 
 
 def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) -> str:
