@@ -230,7 +230,7 @@ def _configuration(settings: Settings) -> list[Finding]:
         state = message("hardware-emulated")
         found.append(Finding("configuration", Level.NOTE, state, remedy))
     if settings.mode == "observe":
-        remedy = message("set-option", option="mode", value="enforce")
+        remedy = message("enforce-later")
         found.append(Finding("configuration", Level.NOTE, message("mode-observe"), remedy))
     return found
 

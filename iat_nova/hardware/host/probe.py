@@ -33,6 +33,8 @@ from iat_nova.hardware.kernel.sockets import TABLE, Sockets
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, message
 
+_INTEL, _AMD = "GenuineIntel", "AuthenticAMD"
+
 
 class Level(enum.StrEnum):
     """The effect of a finding on the agent."""
@@ -114,7 +116,8 @@ class Host:
 def findings(host: Host, *, agent: int | None = None) -> list[Finding]:
     """Examine all interfaces; return findings in the order of repair.
 
-    `agent`: PID of a running agent, whose resources do not count as another owner's.
+    `agent`: PID of a running agent, whose resources do not count as another owner's. Parts that
+    only another maker's CPUs have, and that are not there, have no finding.
     """
     found = []
     for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha):
@@ -122,7 +125,7 @@ def findings(host: Host, *, agent: int | None = None) -> list[Finding]:
             found += look(host)
         except HardwareError as error:
             found.append(refusal(look.__name__.strip("_"), error))
-    return [*found, *_pqos_library(), *_pqos(host, agent)]
+    return [*found, *_pqos_library(host), *_pqos(host, agent)]
 
 
 def owners(host: Host) -> tuple[Message, ...]:
@@ -265,7 +268,7 @@ def _foreign(host: Host, name: str) -> Finding:
 
 def _msr(host: Host) -> list[Finding]:
     if host.model is None or not host.model.core_registers:
-        return [Finding("msr driver", Level.MISSING, message("registers-unknown"))]
+        return [Finding("msr driver", Level.NOTE, message("registers-unknown"))]
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
         found = [Finding("msr driver", Level.OK, message("msr-loaded"))]
     else:
@@ -278,6 +281,8 @@ def _msr(host: Host) -> list[Finding]:
 def _ddio_register(host: Host) -> list[Finding]:
     subject = "DDIO register 0xc8b"
     if host.model is None or not host.model.ddio_msr:
+        if host.cpu_model.vendor == _AMD:  # DDIO is Intel's
+            return []
         return [Finding(subject, Level.MISSING, message("ddio-register-unknown"))]
     try:
         masks = tuple(
@@ -297,6 +302,8 @@ def _ddio_register(host: Host) -> list[Finding]:
 def _io_alloc(host: Host) -> list[Finding]:
     setting = IoAllocDdio(host.fs, host.resctrl.domains).state()
     if setting == "not supported":
+        if host.cpu_model.vendor == _INTEL:  # it is AMD's
+            return []
         return [Finding("io_alloc", Level.MISSING, message("io-alloc-absent"))]
     state = message("io-alloc-off" if setting == "disabled" else "io-alloc-on", setting=setting)
     return [Finding("io_alloc", Level.OK, state)]
@@ -304,7 +311,7 @@ def _io_alloc(host: Host) -> list[Finding]:
 
 def _io_rdt(host: Host) -> list[Finding]:
     subject = "I/O RDT"
-    if host.cpu_model.vendor != "GenuineIntel":
+    if host.cpu_model.vendor != _INTEL:
         return []
     try:
         return [Finding(subject, Level.OK, host.io_rdt().described())]
@@ -336,7 +343,7 @@ def _clusters(host: Host) -> list[Finding]:
 
 
 def _cha(host: Host) -> list[Finding]:
-    intel = host.cpu_model.vendor == "GenuineIntel"
+    intel = host.cpu_model.vendor == _INTEL
     if intel and host.model is not None and host.model.cha is None:
         return [Finding("CHA PMUs", Level.MISSING, message("cha-events-unknown"))]
     pmus = cha_pmus(host.roots.pmus)
@@ -352,7 +359,9 @@ def _cha(host: Host) -> list[Finding]:
 
 def _fabric(host: Host) -> list[Finding]:
     """Return findings on counters of inbound I/O for CPUs that are not from Intel."""
-    found = [Finding("CHA PMUs", Level.MISSING, message("cha-of-intel-only"))]
+    found = []
+    if host.cpu_model.vendor != _AMD:
+        found.append(Finding("CHA PMUs", Level.MISSING, message("cha-of-intel-only")))
     if host.model is None:
         return found
     subject = "amd_df PMU"
@@ -366,10 +375,12 @@ def _fabric(host: Host) -> list[Finding]:
     return [*found, Finding(subject, Level.OK, state)]
 
 
-def _pqos_library() -> list[Finding]:
+def _pqos_library(host: Host) -> list[Finding]:
     try:
         name = load()._name
     except HardwareError as error:
+        if (host.roots.resctrl / "schemata").exists():
+            return [Finding("libpqos", Level.NOTE, message("libpqos-not-needed"))]
         return [refusal("libpqos", error)]
     return [Finding("libpqos", Level.OK, message("libpqos-usable", library=name))]
 

@@ -42,13 +42,13 @@ _FINDINGS: Mapping[str, str] = {
     "until the agent ends",
     "group-cpus": "{group}: CPUs {cpus}",
     # registers, DDIO, I/O allocation
-    "registers-unknown": "of no use: no counter registers of this CPU are known",
+    "registers-unknown": "not used: the agent knows no counter registers of this CPU",
     "msr-loaded": "loaded",
     "msr-not-loaded": "not loaded",
-    "ddio-register-unknown": "not known on this CPU",
+    "ddio-register-unknown": "not known on this CPU: DDIO's ways stay as they are",
     "ddio-masks": "{domains:list}",
     "no-cache-domain": "no cache domain",
-    "io-alloc-absent": "not offered (only AMD CPUs have it, from Linux 6.19)",
+    "io-alloc-absent": "not offered: Zen 5 CPUs have it, with Linux 6.19 or later",
     "io-alloc-on": "{setting}; devices use the highest class of service; only writes of "
     "devices with PCIe TPH follow it",
     "io-alloc-off": "{setting}; devices use the highest class of service once a strategy confines "
@@ -62,12 +62,13 @@ _FINDINGS: Mapping[str, str] = {
     # counters
     "perf-opens": "{events} events open",
     "cha-events-unknown": "not counted: this CPU's events for DDIO's hits and misses are not known",
-    "cha-absent": "not counted: DDIO's hits and misses cannot be counted through the kernel",
+    "cha-absent": "not there: the kernel counts no hits and misses of DDIO",
     "cha-of-intel-only": "not counted: only Intel's CPUs count DDIO's hits and misses",
     "cha-counted": "{slices} slices, counted on CPUs {cpus}",
     "fabric-events-unknown": "not counted: no event of this CPU for the writes of devices is known",
     "fabric-absent": "not counted: writes of devices cannot be counted",
-    "fabric-counted": "lines that devices write, by socket, counted on CPUs {cpus}",
+    "fabric-counted": "lines that devices write, by socket, counted on CPUs {cpus}; this CPU does "
+    "not count which of them hit the LLC",
     "tenants-monitored": "{events:list} of each tenant, {rmids} RMIDs",
     "tenants-monitored-by-counters": "{events:list} of each tenant, {rmids} RMIDs; {counters} "
     "counters of traffic in a cache domain, which may run out",
@@ -76,6 +77,7 @@ _FINDINGS: Mapping[str, str] = {
     "monitored-traffic": "memory traffic",
     # libpqos
     "libpqos-usable": "{library}, for cat_interface = pqos-msr",
+    "libpqos-not-needed": "not installed, and not needed: resctrl is there",
     "libpqos-in-use": "process {pid} holds {path}: it allocates cache, or is about to",
     # whose rights
     "rights-of-service": "of the service: {account:also}",
@@ -143,8 +145,10 @@ _REMEDIES: Mapping[str, str] = {
     ">/sys/bus/pci/rescan); then run iat-nova restore",
     "restore-host": "iat-nova restore",
     "adopt-or-restore": "systemctl start iat-nova-agent   # or: iat-nova restore",
-    "list-file": "ls -l {path}",
+    "list-file": "ls -l {path}   # then let the service's user or group read it",
     "set-option": "set [iat] {option} = {value}",
+    "enforce-later": "set [iat] mode = enforce   # not a fault: once a day of observing is read, "
+    "and iat-nova qualify passes",
     "see-option": "see [iat] {option}",
     "remove-option": "remove the option",
     "measure-bandwidth": "iat-nova qualify --only bandwidth   # measures the value of [iat] "

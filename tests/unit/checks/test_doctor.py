@@ -289,7 +289,7 @@ class Around(DoctorCase):
     def test_modes(self):
         """What the configuration keeps from being driven is noted; the host itself is well."""
         self.configure(mode="observe")
-        rows = self.check("configuration", "note", "mode-observe", "set-option")
+        rows = self.check("configuration", "note", "mode-observe", "enforce-later")
         self.assertEqual("would-enforce-once-set", rows["verdict"]["code"])
         self.configure(hardware="emulated", emulated_scenario="x")
         rows = self.check("configuration", "note", "hardware-emulated", "set-option")
