@@ -177,10 +177,15 @@ class DomainInventory:
         return {one.id: mark(one.uuid) for one in self.tenants if times[one.name] > 1 and one.uuid}
 
 
+OF_THE_HOST = frozenset({"cpus-offline"})
+"""Codes of warnings that the agent reports as notices of the host."""
+
+
 def own_warnings(inventories: Iterable[DomainInventory]) -> dict[tuple[str, Message], None]:
     """Return the warnings of tenants themselves with the tenants' names, each once.
 
-    A tenant of several cache domains counts once. A guest in the pool has its own name.
+    A tenant of several cache domains counts once. A guest in the pool has its own name. Warnings
+    `OF_THE_HOST` are left out.
     """
     found: dict[tuple[str, Message], None] = {}
     for inventory in inventories:
@@ -188,10 +193,12 @@ def own_warnings(inventories: Iterable[DomainInventory]) -> dict[tuple[str, Mess
         for tenant in inventory.tenants:
             for said in tenant.warnings:
                 inner = said.values.get("warning")
-                if isinstance(inner, Message):
-                    found[str(said.values.get("name")), inner] = None
+                if isinstance(inner, Message):  # of a guest in the pool
+                    name, said = str(said.values.get("name")), inner  # noqa: PLW2901
                 else:
-                    found[names[tenant.id], said] = None
+                    name = names[tenant.id]
+                if said.code not in OF_THE_HOST:
+                    found[name, said] = None
     return found
 
 

@@ -189,7 +189,8 @@ class JournalTest(unittest.TestCase):
         """Once for all cache domains, and not as a problem of the agent."""
         said = message("guaranteed-too-many", ways=12, usable=11)
         first, *others = INVENTORY.tenants
-        warned = dataclasses.replace(first, warnings=(said,))
+        offline = message("cpus-offline", cpus="4")  # a notice has told it
+        warned = dataclasses.replace(first, warnings=(said, offline))
         warned = dataclasses.replace(INVENTORY, tenants=(warned, *others))
         with self.assertLogs("iat_nova", "INFO") as log:
             for _ in range(2):
