@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits, resctrl_saved
 from iat_nova.hardware.cat.resctrl_cpus import GroupCpus
@@ -157,7 +157,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         """Refuse to take CPUs out of a group that is not ours."""
         wanted = frozenset().union(*cpus.values())
         for group in self.foreign_groups():
-            taken = wanted & parse_cpus(self._fs.cpus_list(group))
+            taken = wanted & self._fs.cpus_of(group)
             if taken:
                 path = str(self._fs.root / group)
                 raise HardwareError(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Container, Iterable, Mapping
 
-from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.topology import Topology
@@ -54,7 +54,7 @@ class GroupCpus:
         online = self.topology.online()
         for number in numbers:
             wanted = self.memory.cpus.get(number, frozenset()) & online
-            have = parse_cpus(self.fs.cpus_list(self.group(number)))
+            have = self.fs.cpus_of(self.group(number))
             returned = {
                 cpu
                 for cpu in wanted - have

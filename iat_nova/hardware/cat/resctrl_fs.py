@@ -14,10 +14,18 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainOffline, HardwareError, unusable
+from iat_nova.hardware.cat.resctrl_text import (
+    Assignment,
+    hexadecimal,
+    parse_assignments,
+    parse_limits,
+    parse_masks,
+    parse_usage,
+)
 from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import BandwidthControl, Message, WayMask, message
 from iat_nova.model.message import as_message
@@ -34,6 +42,7 @@ _BANDWIDTH = "MB"
 _UNLIMITED_AMD = 2048  # eighths of a GB/s: 0xC0000200 after a reset, up to Zen 4 at least
 _NOT_GROUPS = frozenset({"info", "mon_groups", "mon_data"})
 _LOCK_DEADLINE_S = 2.0
+_T = TypeVar("_T")
 _LOCK_PAUSE_S = 0.01
 
 
@@ -74,10 +83,6 @@ class Bandwidth(NamedTuple):
     limits: BandwidthLimits
 
 
-Assignment = tuple[str, int]
-"""The assignment of a bandwidth counter: an event of the group, in a cache domain."""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class Info:
     """The limits of L3 allocation in the folder ``info``.
@@ -110,7 +115,7 @@ class ResctrlFs:
 
     def read(self, name: str) -> str:
         """Return a file's text. Raises `OSError`."""
-        return (self.root / name).read_text()
+        return (self.root / name).read_text(errors="replace")
 
     def write(self, name: str, text: str) -> None:
         """Write a file with one system call, as the kernel requires. Raises `OSError`."""
@@ -132,25 +137,32 @@ class ResctrlFs:
 
     def info(self) -> Info:
         """Read the limits. Raises `HardwareError` without L3 allocation."""
-        if (self.root / "info/L3CODE").is_dir():
-            resources: tuple[str, ...] = ("L3CODE", "L3DATA")
-        elif (self.root / "info/L3").is_dir():
-            resources = ("L3",)
-        else:
-            raise self._no_allocation()
+        resources = self.l3_resources()
         first = f"info/{resources[0]}"
+        names = (f"info/{name}/num_closids" for name in self._folders("info"))
         # Resources that only monitor have no such file.
-        others = [self._get(f"info/{name}/num_closids", "") for name in self._folders("info")]
-        numbers = (self._get(f"{first}/num_closids"), *others)
+        others = [self._number(name) for name in names]
+        numbers = (self.parsed(f"{first}/num_closids", int), *others)
         return Info(
             resources=resources,
-            cbm_mask=WayMask(int(self._get(f"{first}/cbm_mask"), 16)),
-            min_cbm_bits=int(self._get(f"{first}/min_cbm_bits")),
-            closids=min(int(number) for number in numbers if number),
-            shareable_bits=WayMask(int(self._get(f"{first}/shareable_bits", "0"), 16)),
+            cbm_mask=WayMask(self.parsed(f"{first}/cbm_mask", hexadecimal)),
+            min_cbm_bits=self.parsed(f"{first}/min_cbm_bits", int),
+            closids=min(number for number in numbers if number is not None),
+            shareable_bits=WayMask(self.parsed(f"{first}/shareable_bits", hexadecimal, "0")),
             sparse_masks=self._get(f"{first}/sparse_masks", "0") == "1",
             io_alloc=self._get(f"{first}/io_alloc", "not supported") == "enabled",
         )
+
+    def l3_resources(self) -> tuple[str, ...]:
+        """Return the names of L3's resources in ``schemata``; see `Info`.
+
+        Raises `HardwareError` without L3 allocation.
+        """
+        if (self.root / "info/L3CODE").is_dir():
+            return "L3CODE", "L3DATA"
+        if (self.root / "info/L3").is_dir():
+            return ("L3",)
+        raise self._no_allocation()
 
     def _no_allocation(self) -> HardwareError:
         """Return the error of a host without L3 allocation, with reason and remedy."""
@@ -191,7 +203,7 @@ class ResctrlFs:
         for line in self._get(_in(group, "schemata")).splitlines():
             name, _, values = line.strip().partition(":")
             if name == resource:
-                return parse_masks(values)
+                return self._parse(_in(group, "schemata"), values, parse_masks)
         path = str(self.root / group)
         raise HardwareError(message("schemata-line-absent", path=path, resource=resource))
 
@@ -224,10 +236,10 @@ class ResctrlFs:
             return Bandwidth(None, message("mba-steered"), BandwidthLimits.STEERED)
         try:
             least, step, linear = (
-                int(self._get(f"info/{_BANDWIDTH}/{name}"))
+                self.parsed(f"info/{_BANDWIDTH}/{name}", int)
                 for name in ("min_bandwidth", "bandwidth_gran", "delay_linear")
             )
-        except (ResctrlError, ValueError) as error:
+        except ResctrlError as error:
             how = message("mba-unreadable", error=as_message(error))
             return Bandwidth(None, how, BandwidthLimits.UNREADABLE)
         if step <= 0:
@@ -250,7 +262,11 @@ class ResctrlFs:
 
     def bandwidth(self, group: str) -> Mapping[int, int]:
         """Return a group's memory bandwidth by domain, from ``schemata``."""
-        return parse_limits(self.other_lines(group).get(_BANDWIDTH, ""))
+        return self.limits(self.other_lines(group), group)
+
+    def limits(self, lines: Mapping[str, str], group: str) -> Mapping[int, int]:
+        """Return the memory bandwidth by domain in a group's `other_lines`."""
+        return self._parse(_in(group, "schemata"), lines.get(_BANDWIDTH, ""), parse_limits)
 
     def monitor(self, name: str, group: str = DEFAULT_GROUP) -> str:
         """Return the path of a monitoring group beneath a control group."""
@@ -265,40 +281,29 @@ class ResctrlFs:
             return {}
         except OSError as error:
             raise HardwareError(unusable(folder, error)) from error
-        lists = {name: self._get(_in(self.monitor(name, group), "cpus_list"), "") for name in names}
-        return {name: parse_cpus(text) for name, text in lists.items()}  # empty: just removed
+        return {  # empty: just removed
+            name: self.parsed(_in(self.monitor(name, group), "cpus_list"), parse_cpus, "")
+            for name in names
+        }
 
     def assignments(self, group: str) -> frozenset[Assignment] | None:
         """Return the assignments of a group's bandwidth counters.
 
         None if the kernel assigns no counters to groups (before Linux 6.18, or in another mode).
         """
-        text = self._get(_in(group, _ASSIGNMENTS), "")
-        lines = (line.strip().partition(":") for line in text.splitlines())
-        states = [
-            (event, *state.split("="))
-            for event, _, domains in lines
-            for state in filter(None, domains.split(";"))
-        ]
-        found = frozenset((event, int(domain)) for event, domain, has in states if has == "e")
-        return found if states else None
+        return self.parsed(_in(group, _ASSIGNMENTS), parse_assignments, "")
 
     def in_use_exclusively(self, info: Info) -> Mapping[int, WayMask]:
-        """Return the ways of exclusive and pseudo-locked groups, by domain.
-
-        ``bit_usage`` has one letter per way, highest way first: E exclusive, P pseudo-locked.
-        """
-        text = self._get(f"info/{info.resources[0]}/bit_usage", "")
-        usage = {}
-        for part in filter(None, text.split(";")):
-            number, _, letters = part.partition("=")
-            ways = enumerate(reversed(letters))
-            usage[int(number)] = WayMask(sum(1 << way for way, use in ways if use in "EP"))
-        return usage
+        """Return the ways of exclusive and pseudo-locked groups, by domain."""
+        return self.parsed(f"info/{info.resources[0]}/bit_usage", parse_usage, "")
 
     def cpus_list(self, group: str) -> str:
         """Return a group's CPUs in the kernel's list format."""
         return self._get(_in(group, "cpus_list"))
+
+    def cpus_of(self, group: str) -> frozenset[int]:
+        """Return the CPUs of a control group, or of a monitoring group by its path."""
+        return self.parsed(_in(group, "cpus_list"), parse_cpus)
 
     def mode(self, group: str) -> str:
         """Return ``shareable``, ``exclusive``, ``pseudo-locked`` or ``pseudo-locksetup``."""
@@ -309,16 +314,31 @@ class ResctrlFs:
 
         None unless mounted with ``-o debug`` (Linux 6.7).
         """
-        text = self._get(_in(group, "ctrl_hw_id"), "")
-        return int(text) if text else None
+        return self._number(_in(group, "ctrl_hw_id"))
 
     def hardware_monitor(self, group: str) -> int | None:
         """Return the hardware's RMID of a monitoring group, whose path is `group`.
 
         None unless mounted with ``-o debug`` (Linux 6.7).
         """
-        text = self._get(_in(group, "mon_hw_id"), "")
-        return int(text) if text else None
+        return self._number(_in(group, "mon_hw_id"))
+
+    def _number(self, name: str) -> int | None:
+        text = self._get(name, "")
+        return self._parse(name, text, int) if text else None
+
+    def parsed(self, name: str, parse: Callable[[str], _T], default: str | None = None) -> _T:
+        """Return a file's text, parsed; `default` replaces the text of a missing file.
+
+        Raises `HardwareError`, also for a text that is not as resctrl.rst has it.
+        """
+        return self._parse(name, self._get(name, default), parse)
+
+    def _parse(self, name: str, text: str, parse: Callable[[str], _T]) -> _T:
+        try:
+            return parse(text)
+        except ValueError as error:
+            raise ResctrlError(unusable(self.root / name, error)) from error
 
     def _get(self, name: str, default: str | None = None) -> str:
         try:
@@ -423,18 +443,6 @@ class ResctrlFs:
                         message("end-or-await-program"),
                     ) from None
                 time.sleep(_LOCK_PAUSE_S)
-
-
-def parse_masks(text: str) -> dict[int, WayMask]:
-    """Return the masks in ``0=7ff;1=7ff`` by domain. Raises `ValueError`."""
-    pairs = (part.split("=") for part in text.split(";") if part)
-    return {int(number): WayMask(int(mask, 16)) for number, mask in pairs}
-
-
-def parse_limits(text: str) -> dict[int, int]:
-    """Return the numbers in ``0=50;1=100`` by domain. Raises `ValueError`."""
-    pairs = (part.split("=") for part in text.split(";") if part)
-    return {int(domain): int(limit) for domain, limit in pairs}
 
 
 def _in(group: str, name: str) -> str:

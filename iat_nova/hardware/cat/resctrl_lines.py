@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs, parse_limits
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.rollback import Step
 from iat_nova.model import Message, message
@@ -56,7 +56,7 @@ class GroupLines:
 
     def _merged(self, limits: Mapping[int, int]) -> dict[int, int]:
         """Return a group's effective limits by domain: never above the default group's limit."""
-        shown = parse_limits((self.memory.inherited or {}).get("MB", ""))
+        shown = self.fs.limits(self.memory.inherited or {}, DEFAULT_GROUP)
         return {domain: min(most, limits.get(domain, most)) for domain, most in shown.items()}
 
     def renew(self, domain: int, number: int) -> None:

@@ -30,7 +30,7 @@ SHAPE = record(
 
 def save(fs: ResctrlFs) -> dict[str, Any]:
     """Return, as plain JSON values, the settings for `restore`."""
-    masks = {name: fs.masks(DEFAULT_GROUP, name) for name in fs.info().resources}
+    masks = {name: fs.masks(DEFAULT_GROUP, name) for name in fs.l3_resources()}
     return {
         "default": {
             name: {str(domain): f"{mask:x}" for domain, mask in by_domain.items()}
@@ -49,7 +49,7 @@ def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tup
 
     May be repeated. Raises `HardwareError` at the end, with all failures.
     """
-    resources = fs.info().resources
+    resources = fs.l3_resources()
     monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))
     steps: list[Callable[[], Message | None]] = [
         functools.partial(_remove, fs, name) for name in (*ours, *monitors)
@@ -92,7 +92,7 @@ def _put_back_monitor(fs: ResctrlFs, name: str, found: frozenset[int]) -> Messag
     if now is None or now - found:
         return None
     elsewhere = frozenset().union(*monitors.values()) - now
-    lost = (found & parse_cpus(fs.cpus_list(DEFAULT_GROUP))) - now - elsewhere
+    lost = (found & fs.cpus_of(DEFAULT_GROUP)) - now - elsewhere
     if not lost:
         return None
     fs.set_cpus(fs.monitor(name), format_cpus(now | lost))

@@ -22,7 +22,7 @@ import errno
 import time
 from collections.abc import Callable, Mapping
 
-from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError, TenantCounts, unusable
 from iat_nova.hardware.cat.resctrl_fs import (
     DEFAULT_GROUP,
@@ -30,8 +30,8 @@ from iat_nova.hardware.cat.resctrl_fs import (
     PREFIX,
     ResctrlError,
     ResctrlFs,
-    parse_limits,
 )
+from iat_nova.hardware.cat.resctrl_text import parse_limits
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import DomainInventory, Message, message
 
@@ -224,7 +224,7 @@ class Monitor:
     def _parents(self) -> dict[int, str]:
         """Return the control group of every CPU."""
         groups = (DEFAULT_GROUP, *self._fs.groups())
-        return {cpu: group for group in groups for cpu in parse_cpus(self._fs.cpus_list(group))}
+        return {cpu: group for group in groups for cpu in self._fs.cpus_of(group)}
 
     def _place(self, key: Key, parent: str, cpus: frozenset[int], offer: Monitoring) -> bool:
         """Ensure a tenant's monitoring group beneath a control group, with the tenant's CPUs.
@@ -236,7 +236,7 @@ class Monitor:
         if not (self._fs.root / path).is_dir():
             self._fs.add(path)
         self._groups[key] = path
-        if parse_cpus(self._fs.cpus_list(path)) != cpus:
+        if self._fs.cpus_of(path) != cpus:
             self._fs.set_cpus(path, format_cpus(cpus))
         data = f"{path}/mon_data/mon_L3_{key[0]:02d}"
         self._files[key] = {event: f"{data}/{event}" for event in offer.events}

@@ -7,9 +7,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from iat_nova.hardware.api import DomainOffline, HardwareError, unusable
+from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits
-from iat_nova.hardware.cat.resctrl_fs import ResctrlFs, parse_masks
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_text import parse_masks
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr, with_bits
 from iat_nova.hardware.kernel.rollback import AllReachable, Reach, put_all_back
 from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
@@ -186,11 +187,7 @@ class IoAllocDdio(AllReachable):
         return f"info/{folder}/{file}"
 
     def _masks(self) -> dict[int, WayMask]:
-        try:
-            return parse_masks(self._fs.read(self._name("io_alloc_cbm")).strip())
-        except OSError as error:
-            path = self._fs.root / self._name("io_alloc_cbm")
-            raise HardwareError(unusable(path, error)) from error
+        return self._fs.parsed(self._name("io_alloc_cbm"), parse_masks)
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""

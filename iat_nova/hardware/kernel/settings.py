@@ -9,6 +9,6 @@ from pathlib import Path
 def text_of(path: Path) -> str:
     """Return a setting of the kernel; empty if missing or unreadable."""
     try:
-        return path.read_text().strip()
+        return path.read_text(errors="replace").strip()
     except OSError:
         return ""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import HardwareError, unusable
@@ -17,6 +19,7 @@ from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import message
 
 _NODE = re.compile(r"node(\d+)")  # the link to a CPU's NUMA node
+_T = TypeVar("_T")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
@@ -45,7 +48,7 @@ class Topology:
 
     def online(self) -> frozenset[int]:
         """Return the CPUs that are online now."""
-        return parse_cpus(self._text(self._root / "online"))
+        return self._parsed(self._root / "online", parse_cpus)
 
     def caches(self) -> tuple[Cache, ...]:
         """Return the L3 caches in order of their ids; empty without L3 caches in sysfs.
@@ -90,15 +93,15 @@ class Topology:
         if folder is None:
             return None
         return Cache(
-            id=int(self._text(folder / "id")),
-            cpus=tuple(sorted(parse_cpus(self._text(folder / "shared_cpu_list")) | {cpu})),
+            id=self._parsed(folder / "id", int),
+            cpus=tuple(sorted(self._parsed(folder / "shared_cpu_list", parse_cpus) | {cpu})),
             size_bytes=_size(folder / "size"),
             package=self.package(cpu),
         )
 
     def package(self, cpu: int) -> int:
         """Return the physical package (socket) of an online CPU."""
-        return int(self._text(self._root / f"cpu{cpu}/topology/physical_package_id"))
+        return self._parsed(self._root / f"cpu{cpu}/topology/physical_package_id", int)
 
     def _nodes(self, cpus: tuple[int, ...]) -> set[int]:
         names = (name for cpu in cpus for name in self._names(self._root / f"cpu{cpu}"))
@@ -108,7 +111,8 @@ class Topology:
     def siblings(self, cpu: int) -> frozenset[int]:
         """Return the hyper-threads of a CPU's core, including this CPU."""
         try:
-            return parse_cpus(self._text(self._root / f"cpu{cpu}/topology/thread_siblings_list"))
+            path = self._root / f"cpu{cpu}/topology/thread_siblings_list"
+            return self._parsed(path, parse_cpus)
         except HardwareError:
             return frozenset({cpu})
 
@@ -146,6 +150,13 @@ class Topology:
             if self._text(folder / "level") == "3" and (folder / "id").exists():
                 return folder
         return None
+
+    def _parsed(self, path: Path, parse: Callable[[str], _T]) -> _T:
+        text = self._text(path)
+        try:
+            return parse(text)
+        except ValueError as error:  # a text of another form
+            raise HardwareError(unusable(path, error), message("is-sysfs-mounted")) from error
 
     @staticmethod
     def _names(folder: Path) -> list[str]:

@@ -8,7 +8,8 @@ the lab's guest; those of `AssignedContract` on such a tree and in the guest.
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.hardware.cat import limits
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, parse_limits
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP
+from iat_nova.hardware.cat.resctrl_text import parse_limits
 from iat_nova.hardware.counters.monitor import BANDWIDTH, Monitor, offered
 from iat_nova.model import DomainInventory, Priority, WayMask, message
 from tests.said import raises

@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
-from iat_nova.hardware.cat.resctrl_fs import ResctrlFs, parse_masks
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl_text import parse_masks
 from iat_nova.hardware.kernel.topology import Topology
 
 _EVENTS = ("mbm_total_bytes", "mbm_local_bytes")
