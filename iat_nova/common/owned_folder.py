@@ -354,6 +354,8 @@ def _step(folder: int, name: str, make: int | None) -> int:
     owner = os.fstat(folder)
     with acting_as(owner.st_uid, owner.st_gid), contextlib.suppress(FileExistsError):
         os.mkdir(name, make, dir_fd=folder)
+        with contextlib.suppress(PermissionError):  # the owner may create here, but not list
+            _sync(folder)  # otherwise the new folder could be lost with the files inside
     return os.open(name, _FOLDER, dir_fd=folder)
 
 

@@ -160,17 +160,31 @@ class SnapshotFile:
     def write(self, parts: Mapping[str, Any]) -> None:
         """Write the snapshot to disk, whole or not at all, and wait until it is there.
 
-        Raises `SnapshotError`.
+        Raises `SnapshotError`, also for a content that `read` would refuse: then the file on disk
+        stays as it is.
         """
         content = {"format": _FORMAT, "boot": self._boot(), "parts": dict(parts)}
         content["sha256"] = _checksum(content)
-        text = json.dumps(content, indent=1)
+        text = json.dumps(content, indent=1).encode()
+        self._check_readable(text)
         try:
             self._folder.make()
             self._folder.replace(self._path.name, text, _MODE, durable=True)
         except OSError as error:
             raise SnapshotError(
                 message("snapshot-unwritten", path=str(error.filename), reason=error.strerror)
+            ) from error
+
+    def _check_readable(self, text: bytes) -> None:
+        """Raise `SnapshotError` unless `read` accepts this text: a restore could not use it."""
+        path, most = str(self._path), self._kind.most_bytes
+        if len(text) > most:
+            raise SnapshotError(message("snapshot-too-large", path=path, most_bytes=most))
+        try:
+            self._check(self._kind.parse_object(text))
+        except ValueError as error:
+            raise SnapshotError(
+                message("snapshot-unwritten", path=path, reason=str(error))
             ) from error
 
     def remove(self) -> None:

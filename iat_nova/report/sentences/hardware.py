@@ -250,6 +250,8 @@ _SNAPSHOT: Mapping[str, str] = {
     # the writer's lock and the snapshot's file
     "host-taken": "process {process} writes this host's cache masks ({path})",
     "snapshot-unwritten": "{path}: {reason}; without a snapshot nothing is written",
+    "snapshot-too-large": "{path}: would be larger than {most_bytes} bytes; without a snapshot "
+    "nothing is written",
     "snapshot-damaged": "{path}: not a snapshot, or a damaged one ({why})",
     "snapshot-format": "{path}: format {found}, this version knows {known}",
     "snapshot-of-other-parts": "the snapshot is of {saved:list}, but this agent uses {used:list}",

@@ -147,7 +147,7 @@ class Ours(MachineCase):
 
     def test_a_snapshot_of_a_part_that_is_no_more(self):
         """What an earlier release saved of a part of its own is kept; the remedy is said."""
-        part = mock.Mock()
+        part = mock.Mock(shape={})
         part.save.return_value = {"groups": [], "resctrl": {"default": {}, "monitors": {}}}
         restoring.snapshot(self.settings(), self.host(), {"pqos-os": part}).protect()
         status, _, err = self.run_it("restore")

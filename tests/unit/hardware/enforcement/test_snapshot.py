@@ -132,7 +132,10 @@ class Snapshots(Folder):
         self.assertEqual(1, self.masks.value)
 
     def test_on_disk_before_anything_is_written(self):
-        """File and folder are synced, in this order, before protect returns."""
+        """File and folder are synced, in this order, before protect returns.
+
+        So are the parents of a folder that is made for it.
+        """
         order = []
         real_fsync, real_replace = os.fsync, os.replace
 
@@ -146,6 +149,7 @@ class Snapshots(Folder):
 
         with mock.patch("os.fsync", fsync), mock.patch("os.replace", replace):
             self.make().protect()
+        self.assertEqual(self.folder.name, order.pop(0))
         self.assertRegex(order.pop(0), r"^\.snapshot\.json\.new-")
         self.assertEqual(["replace", "state"], order)
 
@@ -195,8 +199,8 @@ class Snapshots(Folder):
 
     def test_what_came_later(self):
         """CPUs and sockets that come are added to the snapshot; what was saved stays."""
-        writer = self.make()
         self.masks.shape = self.ddio.shape = {}
+        writer = self.make()
         self.masks.save = lambda: {"masks": {"0": 1}, "groups": ["theirs"]}
         self.ddio.save = lambda: [[0, 0x186, 5]]
         writer.protect()
@@ -313,6 +317,20 @@ class Snapshots(Folder):
             self.make().restore()
         self.bootloader.unlink()
         self.assertEqual(snapshot.Restored(), self.make().restore())
+
+    def test_settings_that_no_restore_would_accept(self):
+        """Such a snapshot is not written, so neither is the host."""
+        writer, self.ddio.value = self.make(), 10**6
+        with raises(self, SnapshotError, "ddio: value: expected .*; without a snapshot nothing"):
+            writer.protect()
+        self.assertEqual((False, False), (writer.pending, writer.on_disk))
+
+    def test_more_settings_than_are_read(self):
+        """The same for a file beyond the reader's limit."""
+        writer = SnapshotFile(self.snapshot, {}, boot_id=self.boot_id)
+        with raises(self, SnapshotError, "would be larger than 4194304 bytes; without"):
+            writer.write({"masks": {str(number): "7ff" for number in range(300_000)}})
+        self.assertFalse(self.snapshot.exists())
 
     def test_a_folder_that_cannot_be_written(self):
         """Without a snapshot protect refuses, so nothing is written."""
