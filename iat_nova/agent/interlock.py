@@ -23,8 +23,8 @@ from collections.abc import Callable, Mapping
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
-from iat_nova.hardware.api import HardwareError, LastingRefusal
-from iat_nova.hardware.enforcement.enforcer import Enforcer, ForeignHand
+from iat_nova.hardware.api import ForeignHand, HardwareError, LastingRefusal
+from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Restored
 from iat_nova.hardware.kernel.cpu_watch import FIXED, TRIES, Cpus
 from iat_nova.model import Facts

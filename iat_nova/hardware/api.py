@@ -42,6 +42,10 @@ class LastingRefusal(HardwareError):
     """The machine would refuse every retry: the configuration must change."""
 
 
+class ForeignHand(HardwareError):
+    """Another program changed settings since the agent's write, or during the write."""
+
+
 class DomainOffline(HardwareError):
     """A cache domain cannot be reached: all its CPUs are offline."""
 

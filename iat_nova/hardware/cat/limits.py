@@ -7,10 +7,10 @@ Sources: Intel SDM volume 3, "Cache Allocation Technology"; Linux, resctrl.rst.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
-from iat_nova.model import UNLIMITED, CacheDomain, PortGroup, WayMask, message
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, ForeignHand, HardwareError
+from iat_nova.model import UNLIMITED, CacheDomain, Message, PortGroup, WayMask, message
 
 
 def effective(domain: CacheDomain, mask: int) -> WayMask:
@@ -122,6 +122,16 @@ def check_classes(domain: CacheDomain, classes: Sequence[ClassMask]) -> None:
                     )
                 )
             owner[cpu] = item.name
+
+
+def check_unchanged(inspect: Callable[[], tuple[Message, ...]]) -> None:
+    """Raise `ForeignHand` if two inspections in a row find changes by other programs.
+
+    Called before each write of classes. Otherwise the write would overwrite such a change, and no
+    later inspection would find it.
+    """
+    if inspect() and (foreign := inspect()):
+        raise ForeignHand(message("several", causes=foreign))
 
 
 def _check_count(domain: CacheDomain, wanted: int) -> None:

@@ -175,6 +175,7 @@ class PqosAllocator:
         """Program exactly these classes; see `api.CacheAllocator`."""
         found = limits.find(self.domains(), domain)
         limits.check_classes(found, classes)
+        limits.check_unchanged(self.inspect)
         named = {item.name: item for item in classes}
         numbers = limits.numbered(named, self._numbers.get(domain, {}), self._taken)
         with undoing() as undo:

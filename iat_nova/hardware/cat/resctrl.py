@@ -89,6 +89,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         """
         found = limits.find(self._limits(), domain)
         limits.check_classes(found, classes)
+        limits.check_unchanged(self.inspect)
         named = {item.name: item for item in classes}
         slots = limits.numbered(named, self.memory.slots.get(domain, {}))
         came = self._plugged_in(found)  # before writing: later changes are detected

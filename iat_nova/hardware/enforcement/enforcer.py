@@ -13,6 +13,7 @@ from iat_nova.hardware.api import (
     ClassMask,
     DdioWays,
     DomainOffline,
+    ForeignHand,
     HardwareError,
     PortDca,
     PortWays,
@@ -46,10 +47,6 @@ class EnforcerMemory:
 
     written: Mapping[int, Written]
     found: Mapping[int, WayMask | None]
-
-
-class ForeignHand(HardwareError):
-    """Another program changed the DDIO ways since the agent's write, or during the write."""
 
 
 class Enforcer:
@@ -99,7 +96,7 @@ class Enforcer:
 
         Nothing is written without a change. After a refused write the last good layout is restored
         and `HardwareError` is raised. Raises `ForeignHand` instead of overwriting another program's
-        DDIO ways; the caller then restores. A DDIO mask announced by the inventory (`ddio_found`: a
+        change; the caller then restores. A DDIO mask announced by the inventory (`ddio_found`: a
         scenario's event) is not a conflicting change. Raises `DomainOffline` where nothing can be
         written; then there is nothing to restore either.
         """

@@ -7,7 +7,13 @@ import subprocess
 import sys
 import unittest
 
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
+from iat_nova.hardware.api import (
+    DEFAULT_CLASS,
+    ClassMask,
+    DomainOffline,
+    ForeignHand,
+    HardwareError,
+)
 from iat_nova.hardware.cat import pqos_lib
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import Capability, Core, Pqos, PqosError
@@ -566,7 +572,9 @@ class MsrInterface(MsrCase, unittest.TestCase):
             ),
             self.allocator.inspect(),
         )
-        self.assertEqual(5, self.registers.classes[1])
+        with raises(self, ForeignHand, "class 1: L3:0 is 0x7, the agent wrote 0x400"):
+            self.apply(a=((0, 1), 0x3))
+        self.assertEqual((0x7, 5), (self.registers.values[10][1], self.registers.classes[1]))
 
     def test_processors_come_back(self):
         """A CPU that came back from being offline is put into its class again."""

@@ -19,8 +19,13 @@ from iat_nova.checks import doctor
 from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder
-from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError, LastingRefusal
-from iat_nova.hardware.enforcement.enforcer import ForeignHand
+from iat_nova.hardware.api import (
+    ClassMask,
+    DomainOffline,
+    ForeignHand,
+    HardwareError,
+    LastingRefusal,
+)
 from iat_nova.hardware.enforcement.saved_first import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import Restored, RestoreError
 from iat_nova.hardware.host.probe import Host
@@ -878,6 +883,18 @@ class Restrained(MachineCase):
         self.assertIn(
             "DDIO is at 0x400, the agent left 0x7c0",
             text(self.interlock.reasons["conflicting-change"]),
+        )
+        self.assert_as_found()
+
+    def test_a_mask_moved_before_a_write(self):
+        """The same; no later look would have found what that write had gone over."""
+        self.tree.write("iat-nova.1/schemata", "L3:0=7f\n")
+        with self.assertRaises(ForeignHand) as caught:
+            self.enforce(0xC, 0x7C0)
+        self.assertEqual(0x7F, self.tree.masks("iat-nova.1", "L3")[0])
+        self.interlock.refused(caught.exception)
+        self.assertIn(
+            "L3:0 is 0x7f, the agent wrote 0x3", text(self.interlock.reasons["conflicting-change"])
         )
         self.assert_as_found()
 
