@@ -126,8 +126,8 @@ def restore(
 ) -> tuple[Message, ...]:
     """Restore a host that an agent could not restore; return messages on the results.
 
-    Only the state directory and `hand_over_s` of the settings are used. Without a snapshot, only
-    groups with the agent's name are removed: existing groups mean that the snapshot was lost.
+    Only the state directory and `hand_over_s` of the settings are used. Groups with the agent's
+    name that are still there mean that the snapshot was lost; see `Resctrl.remove_left_over`.
     `unless_handed_over`: do nothing, once, if the agent that ended has just handed over (the unit's
     ExecStopPost sets this option). `unless_taken`: do nothing while another process writes; this
     process restores at its own end.
@@ -150,12 +150,11 @@ def restore(
         with keeper.only_writer():
             recovered = _recovered(left, keeper)
             problem = _removed(left) if recovered else None
-            known = keeper.pending
             restored = settled(CpuWatch(host.topology), lambda: all_back(keeper))
             waits = out_of_reach(restored.left)
             if waits and not (unless_handed_over or unless_taken):
                 raise RestoreError(message("not-put-back", settings=waits), message("bring-back"))
-            groups = host.resctrl.remove_left_over()
+            groups = host.resctrl.remove_left_over()  # in no snapshot
             problem = problem if recovered else _removed(left)
     except HostTaken:
         if unless_taken and not left.pending:  # else the writer is about to end without restoring
@@ -163,7 +162,7 @@ def restore(
         raise
     later = tuple(message("not-restored-yet", setting=one) for one in waits)
     done = (*restored.done, *groups, *later)
-    problems = [NO_SNAPSHOT] if groups and not known else []
+    problems = [NO_SNAPSHOT] if groups else []
     problems += [] if problem is None else [problem]
     if problems:
         told = done or (message("nothing-to-restore"),)

@@ -358,8 +358,16 @@ class Resctrl(ResctrlDomains, AllReachable):
             self._use(ResctrlMemory())
 
     def remove_left_over(self) -> tuple[Message, ...]:
-        """Remove our groups without a snapshot; only for the host's writer."""
-        return self.restore({"default": {}, "monitors": {}})
+        """Remove our groups without a snapshot; only for the host's writer.
+
+        The removal moves all CPUs to the default group, to which an agent has left few ways, and
+        the original masks are lost. So the default group gets all ways, as the kernel's mount gives
+        it; but not beside groups of other programs, which may rely on its masks.
+        """
+        opened = {}
+        if self.own_groups() and not self.foreign_groups():
+            opened = resctrl_saved.as_mounted(self._fs)
+        return self.restore({"default": opened, "monitors": {}})
 
 
 def _group(number: int) -> str:

@@ -44,6 +44,15 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
     }
 
 
+def as_mounted(fs: ResctrlFs) -> dict[str, dict[str, str]]:
+    """Return the default group's masks after a mount, as `save` returns masks: all ways."""
+    ways = f"{fs.info().cbm_mask:x}"
+    return {
+        name: {str(domain): ways for domain in fs.masks(DEFAULT_GROUP, name)}
+        for name in fs.l3_resources()
+    }
+
+
 def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[Message, ...]:
     """Remove our groups and restore the saved settings; return a message for each change.
 

@@ -261,8 +261,8 @@ _SNAPSHOT: Mapping[str, str] = {
     "snapshot-gone": "the snapshot is gone",
     "snapshot-recovered": "{reason:also}: written again from what was handed over",
     "snapshot-copy-damaged": "{reason:also}; the copy of it is damaged: {error}",
-    "no-snapshot": "no snapshot has the other original settings: the default group's masks and "
-    "DDIO's ways may still be an agent's; a reboot resets them",
+    "no-snapshot": "no snapshot has the other original settings: DDIO's ways, and beside groups of "
+    "other programs the default group's masks, may still be an agent's; a reboot resets them",
     # what is not restored
     "part-absent": "{part}: no such part here; restore with the version that wrote the snapshot, "
     "or reboot the host",

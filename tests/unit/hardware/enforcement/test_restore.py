@@ -20,6 +20,7 @@ from iat_nova.cmd import agent
 from iat_nova.cmd import main as program
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.hardware.api import (
+    DEFAULT_CLASS,
     ClassMask,
     DomainOffline,
     ForeignHand,
@@ -193,13 +194,59 @@ class Ours(MachineCase):
             self.tree.write(f"iat-nova.{number}/cpus_list", "1")
         with self.assertLogs("iat_nova", "WARNING") as logs, self.owned().held():
             self.assertEqual(self.found, self.tree.state())
-        self.assertIn("DDIO's ways may still be an agent's", logs.output[0])
+        self.assertIn("DDIO's ways, and beside groups", logs.output[0])
         self.tree.mkdir("iat-nova.1")
         status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
         self.assertRegex(err, r"removed .*iat-nova\.1; but no snapshot has the other original")
         self.assertEqual(self.found, self.tree.state())
         self.assertEqual((0, "nothing to restore\n", ""), self.run_it("restore"))
+
+    def squeezed(self):
+        """Leave the host as a killed agent does whose snapshot was lost."""
+        self.squeezed_by(self.owned())
+        self.settings().snapshot_path.unlink()
+
+    def squeezed_by(self, owned, ways=0x3):
+        """Leave these ways to the default group, and the others to a guest."""
+        guest = ClassMask("a", (1,), WayMask(0x7FF - ways))
+        classes = ClassMask(DEFAULT_CLASS, (), WayMask(ways)), guest
+        owned.snapshot.protect()
+        owned.machine.allocator.apply(0, classes)
+
+    def test_few_ways_left_over_without_a_snapshot(self):
+        """The guests whose groups go do not end in the ways that were left to the default group."""
+        self.squeezed()
+        with self.assertLogs("iat_nova", "WARNING") as logs, self.owned().held():
+            self.assertEqual(self.found, self.tree.state())
+        self.assertIn("default group L3:0 = 0x7ff", logs.output[0])
+        self.squeezed()
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, "default group L3:0 = 0x7ff; but no snapshot has the other original")
+        self.assertEqual(self.found, self.tree.state())
+
+    def test_few_ways_left_over_beside_another_program(self):
+        """Its groups may rely on the default group's masks, which stay then."""
+        self.squeezed()
+        self.tree.mkdir("theirs")
+        self.assertEqual(1, self.run_it("restore")[0])
+        self.assertEqual((("theirs",), 0x3), (self.tree.groups(), self.tree.masks("", "L3")[0]))
+
+    def test_a_second_agent_that_cannot_see_the_lock(self):
+        """As in a container with a /run of its own: it does not take the first's masks as found."""
+        first = self.owned()
+        with first.held():
+            self.squeezed_by(first)
+            other = mock.patch("iat_nova.agent.restoring.WRITER_LOCK", self.folder / "run2/lock")
+            with other, self.assertLogs("iat_nova", "WARNING"):
+                second = self.owned(state_dir=self.folder / "second")
+                with second.held():
+                    self.squeezed_by(second, 0x7)
+                    self.assertTrue(first.machine.inspect())
+                    first.snapshot.restore()
+                    self.assertTrue(second.machine.inspect())
+        self.assertEqual(self.found, self.tree.state())
 
     def test_a_group_left_over_of_an_agent_that_runs(self):
         """Its groups are no left-overs: restore is refused, and they stay."""
