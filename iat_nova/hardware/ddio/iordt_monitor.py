@@ -49,11 +49,12 @@ class PortMonitor:
         self._fs = fs
         self._registers = functools.cache(registers)
         self._found = FoundTags(msr, topology, self._registers, Tag.RMID, RMIDS_ON)
-        self.save, self.reachable = self._found.save, self._found.reachable
+        self.reachable = self._found.reachable
         self._occupancy, self._traffic = occupancy, traffic
         self._groups: dict[Key, str] = {}  # paths
         self._before: dict[str, Any] | None = None  # settings as found, while ports are counted
         self._left_on: frozenset[int] = frozenset()  # domains that went offline switched on
+        self._saved: frozenset[int] = frozenset()  # domains whose switches are in a snapshot
 
     @property
     def counts(self) -> bool:
@@ -63,6 +64,7 @@ class PortMonitor:
     def watch(self, domains: Iterable[CacheDomain], free: int) -> None:
         """Count exactly the ports of these domains from now on.
 
+        A domain that came online after `save` is left out, because it could not be restored.
         `free`: the number of RMIDs for ports, beside those that ports have already. Raises
         `HardwareError` with all changes undone; then no port is counted.
         """
@@ -72,6 +74,7 @@ class PortMonitor:
         wanted = [
             (domain.id, port.id)
             for domain in domains
+            if domain.id in self._saved
             for port in domain.device_ports
             if counted.issuperset(channels.get(port.id, ())) and port.id in channels
         ]
@@ -139,7 +142,7 @@ class PortMonitor:
         groups, reach = self._groups.values(), self.reachable(self._before)
         ours = {domain for domain, _ in self._groups}
         if reach.now is not None:
-            self.restore(reach.now)
+            self._put_back(reach.now)
             self._left_on -= {int(domain) for domain in reach.now["switches"]}
         if reach.later is not None:
             self._left_on |= ours & {int(domain) for domain in reach.later["switches"]}
@@ -147,11 +150,21 @@ class PortMonitor:
             if (self._fs.root / group).is_dir():
                 self._fs.remove(group)
 
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        found = self._found.save()
+        self._saved |= {int(domain) for domain in found["switches"]}
+        return found
+
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore the domains' RMID switches and the channels' RMID tags; return messages.
 
         The ports' monitoring groups are removed with all other resctrl groups of the agent.
         """
+        self._saved -= {int(domain) for domain in saved["switches"]}
+        return self._put_back(saved)
+
+    def _put_back(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         done = self._found.restore(saved)
         if saved["tags"]:  # otherwise a domain that is in reach again
             self._groups, self._before = {}, None

@@ -808,6 +808,33 @@ class CountedPorts(AgentCase):
             monitor.close()
             self.assertEqual([1, 1], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
 
+    def test_a_domain_that_the_snapshot_does_not_have(self):
+        """No port is counted there before it is saved: a restore after a kill would leave it on."""
+        self.count_ports()
+        for cpu in (2, 3):
+            self.tree.unplug(cpu)
+            self.msr.off.add(cpu)
+        owned = self.owned()
+        owned.snapshot.protect()
+        self.msr.off.clear()
+        for cpu in (2, 3):
+            self.tree.plug(cpu)
+        inventories = {
+            domain.id: DomainInventory(
+                dataclasses.replace(domain, device_ports=(DevicePort(port, (port,)),)), ()
+            )
+            for domain, port in zip(owned.machine.allocator.domains(), (NIC0, SHARED), strict=True)
+        }
+        monitor = owned.machine.monitor
+        monitor.watch(inventories)
+        self.assertEqual({(0, NIC0)}, monitor.read().keys())
+        self.assertEqual([2, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+        owned.snapshot.extend()
+        monitor.watch(inventories)
+        self.assertEqual({(0, NIC0), (1, SHARED)}, monitor.read().keys())
+        self.assertEqual(0, self.run_it("restore")[0])
+        self.assert_as_found()
+
     def test_tenants_get_rmids_before_ports(self):
         """Each class of service may need an RMID; ports give way as soon as tenants lack one."""
         self.count_ports()
