@@ -14,9 +14,11 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from iat_nova.common.untrusted import shortened
+from iat_nova.common.untrusted import bounded_int, shortened
 
 _CHUNK_BYTES = 1 << 16
+_MOST_BYTES = 16 << 20  # of an answer; the largest, the schema, has some 100 KiB
+_MOST_PORT = 65535
 _MOST_SHOWN = 200  # characters of a refusal: some repeat the whole request
 _REQUEST_ID = 1
 _DECODER = json.JSONDecoder()
@@ -59,9 +61,10 @@ def _connect(remote: str, timeout_s: float) -> socket.socket:
     scheme, _, rest = remote.partition(":")
     if scheme == "tcp":
         host, _, port = rest.rpartition(":")
-        if not host or not port.isdigit():
+        number = bounded_int(port, _MOST_PORT)
+        if not host or number is None:
             raise ValueError("not an address; write tcp:HOST:PORT")
-        return socket.create_connection((host.strip("[]"), int(port)), timeout_s)
+        return socket.create_connection((host.strip("[]"), number), timeout_s)
     if scheme == "unix":
         stream = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -85,6 +88,8 @@ def _exchange(stream: socket.socket, method: str, params: Sequence[Any], deadlin
         if not chunk:
             raise ValueError(f"the connection ended before {method} was answered")
         buffer += chunk
+        if len(buffer) > _MOST_BYTES:
+            raise ValueError(f"the answer to {method} is larger than {_MOST_BYTES >> 20} MiB")
         if not chunk.rstrip().endswith(b"}"):
             continue  # an object is not complete yet: do not try to parse
         messages, buffer = _messages(buffer)

@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 from iat_nova.inventory import ovs_rpc
 
@@ -105,6 +106,16 @@ class CallTest(unittest.TestCase):
             self.call(0.2)
         self.assertLess(time.monotonic() - start, 2)
 
+    def test_endless(self):
+        """A daemon that sends without an end, as fast as it can, takes no more than the limit."""
+        whole, most = b'{"id":1,"result":"%s","error":null}' % (b"x" * 1000), 1 << 20
+        self.serve(whole)
+        with mock.patch.object(ovs_rpc, "_MOST_BYTES", most):
+            self.assertEqual("x" * 1000, self.call())
+            os.unlink(self.path)
+            self.serve(b'{"id":1,"result":"', drip=b"x" * most)
+            self.assertIn("the answer to get is larger than 1 MiB", self.failure())
+
     def test_garbage(self):
         """What is not JSON-RPC, or not UTF-8, is an error, not an exception of the parser."""
         for chunk, text in ((b"[1]{}", "not JSON-RPC"), (b"\xff}", "not UTF-8")):
@@ -119,7 +130,9 @@ class CallTest(unittest.TestCase):
 
     def test_addresses(self):
         """An address that is none is refused with the form it should have."""
-        for address in ("", "ssl:1.2.3.4:6640", "tcp:localhost", "tcp::80", "/run/db.sock"):
+        ports = ("", ":65536", f":{10**30}", ":²")
+        wrong = (f"tcp:localhost{port}" for port in ports)
+        for address in ("", "ssl:1.2.3.4:6640", "tcp::80", "/run/db.sock", *wrong):
             with self.subTest(address), self.assertRaises(ovs_rpc.OvsUnavailableError) as caught:
                 ovs_rpc.call(address, "get", [], 1)
             self.assertIn("not an address; write", str(caught.exception))
