@@ -107,9 +107,12 @@ class OwnedFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def read(self, name: str, most: int = MOST_BYTES) -> bytes:
-        """Return a regular file's content. Refuses other kinds, links, and more than `most`."""
-        with open(self.open(name), "rb") as file:
+    def read(self, name: str, most: int = MOST_BYTES, *, own: bool = False) -> bytes:
+        """Return a regular file's content. Refuses other kinds, links, and more than `most`.
+
+        `own`: refuses also a file that any other account may have put into the folder.
+        """
+        with open(self.open(name, own=own), "rb") as file:
             content = file.read(most + 1)
         if len(content) > most:
             raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(self.path / name))
@@ -180,10 +183,15 @@ class OwnedFolder:
                 os.close(fd)
             raise OSError(errno.EAGAIN, "another program replaces the file again and again")
 
-    def open(self, name: str) -> int:
-        """Return a descriptor of a regular file, for reading."""
+    def open(self, name: str, *, own: bool = False) -> int:
+        """Return a descriptor of a regular file, for reading; `own` as in `read`."""
         with self._worded(name), self._opened() as folder:
-            return _regular(name, os.O_RDONLY, folder)
+            fd = _regular(name, os.O_RDONLY, folder)
+            if own and _strange(fd, folder):
+                os.close(fd)
+                why = "belongs to another account than its folder, which anybody may write to"
+                raise OSError(errno.EPERM, why)
+            return fd
 
     def holds(self, name: str, fd: int) -> bool:
         """Return whether an open file still has this name, by a `glance`."""
@@ -383,6 +391,15 @@ def _regular(name: str, flags: int, folder: int) -> int:
         return fd
     os.close(fd)
     raise OSError(errno.EINVAL, why)
+
+
+def _strange(fd: int, folder: int) -> bool:
+    """Return whether any account may have put a file into the folder of another account.
+
+    The owner of a folder trusts the members of a group that may write there.
+    """
+    there, owner = os.fstat(folder), os.fstat(fd).st_uid
+    return bool(there.st_mode & stat.S_IWOTH) and owner not in (0, there.st_uid, os.geteuid())
 
 
 def _new_file(folder: int, name: str) -> tuple[str, int]:

@@ -124,7 +124,7 @@ class SnapshotFile:
         """Return the file's JSON; None if missing, or of another boot and an unknown format."""
         try:
             content = self._kind.parse_object(
-                self._folder.read(self._path.name, self._kind.most_bytes)
+                self._folder.read(self._path.name, self._kind.most_bytes, own=True)
             )
         except (FileNotFoundError, NotADirectoryError):
             return None

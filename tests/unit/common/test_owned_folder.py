@@ -227,6 +227,21 @@ class AnotherAccount(Case):
         with self.assertRaises(PermissionError):
             self.folder.replace("a", "x")
 
+    def test_files_of_a_third_account(self):
+        """Where anybody may write into the folder, others' files are not taken for the owner's."""
+        (self.path / "planted").write_text("theirs")
+        os.chown(self.path / "planted", ACCOUNT + 1, ACCOUNT)
+        self.folder.replace("own", "the owner's")
+        (self.path / "roots").write_text("root's")
+        self.path.chmod(0o1777)
+        self.assertEqual(b"theirs", self.folder.read("planted"))
+        with self.assertRaisesRegex(PermissionError, "another account than its folder.*planted"):
+            self.folder.read("planted", own=True)
+        for name in ("own", "roots"):
+            self.assertTrue(self.folder.read(name, own=True))
+        self.path.chmod(0o775)
+        self.assertEqual(b"theirs", self.folder.read("planted", own=True))
+
     def test_root_again(self):
         """Afterwards root is root, also after an error; other threads never cease to be."""
         private = self.outside / "private"

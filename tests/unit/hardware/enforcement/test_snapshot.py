@@ -277,6 +277,16 @@ class Snapshots(Folder):
         with raises(self, SnapshotError, "snapshot.json: .*regular"):
             self.make().restore()
 
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a file away")
+    def test_planted(self):
+        """Where anybody may write into the folder, nobody else has the host's registers written."""
+        self.changed()
+        os.chown(self.snapshot, 65534, 65534)
+        self.snapshot.parent.chmod(0o1777)
+        with raises(self, SnapshotError, "belongs to another account than its folder"):
+            self.make().restore()
+        self.assertEqual((10, 20), (self.masks.value, self.ddio.value))
+
     def test_cut_anywhere(self):
         """Half a snapshot is none."""
         whole = self.changed()
