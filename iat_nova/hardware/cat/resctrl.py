@@ -11,7 +11,7 @@ class named `api.DEFAULT_CLASS` is applied, and is restored when this class is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus
@@ -89,7 +89,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         """
         found = limits.find(self._limits(), domain)
         limits.check_classes(found, classes)
-        limits.check_unchanged(self.inspect)
+        limits.check_unchanged(lambda: self.inspect(domain))
         named = {item.name: item for item in classes}
         slots = limits.numbered(named, self.memory.slots.get(domain, {}))
         came = self._plugged_in(found)  # before writing: later changes are detected
@@ -216,26 +216,27 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     # --------------------------------------------------------------- watching and ending
 
-    def inspect(self) -> tuple[Message, ...]:
+    def inspect(self, only: int | None = None) -> tuple[Message, ...]:
         """Return messages on changes of our groups by other programs; these are not undone.
 
         CPUs that are online again are put into their group: the kernel forgets the group of an
         offline CPU. The masks in the files are compared with our last writes and, if readable, the
         masks in the registers. A difference counts only if no CPU went online or
-        offline during the reading: the kernel resets CPUs and domains that were offline. Raises
-        `HardwareError`.
+        offline during the reading: the kernel resets CPUs and domains that were offline. `only`:
+        the domain whose masks are compared; None for all. Raises `HardwareError`.
         """
         for _ in range(TRIES):
             watch = CpuWatch(self._topology)
-            foreign = self._inspect()
+            foreign = self._inspect(only)
             if not foreign or watch.moved() is None:
                 return foreign
         return ()  # the next inspection decides
 
-    def _inspect(self) -> tuple[Message, ...]:
-        self._renew_masks()
+    def _inspect(self, only: int | None) -> tuple[Message, ...]:
+        domains = self.memory.classes if only is None else {only}
+        self._renew_masks(domains)
         self._follow_default()
-        foreign = self._foreign_masks()
+        foreign = self._foreign_masks(domains)
         wanted = self._wanted_cpus(self.memory.classes, self.memory.slots)
         numbers = (one for one in self.memory.cpus if one in self.memory.made and self._exists(one))
         lost, moved = self._cpus.inspect(numbers)
@@ -250,9 +251,11 @@ class Resctrl(ResctrlDomains, AllReachable):
         online = self._topology.online() & frozenset(domain.cpus)
         return {cpu: self._topology.plugged(cpu) for cpu in online}
 
-    def _renew_masks(self) -> None:
+    def _renew_masks(self, domains: Collection[int]) -> None:
         """Write our masks again in domains that were entirely offline: the kernel forgot them."""
         for domain, before in self.memory.online.items():
+            if domain not in domains:
+                continue
             now = self._plugged_in(self._domains[domain])
             if not now:
                 continue
@@ -274,7 +277,7 @@ class Resctrl(ResctrlDomains, AllReachable):
     def _exists(self, number: int) -> bool:
         return number == 0 or _group(number) in self._fs.groups()
 
-    def _foreign_masks(self) -> list[Message]:
+    def _foreign_masks(self, domains: Collection[int]) -> list[Message]:
         """Return messages on removed groups of ours, and on masks and limits others changed."""
         present = (DEFAULT_GROUP, *self._fs.groups())
         foreign = [
@@ -283,7 +286,7 @@ class Resctrl(ResctrlDomains, AllReachable):
             if _group(number) not in present
         ]
         for domain, named in self.memory.classes.items():
-            for name, item in named.items():
+            for name, item in named.items() if domain in domains else ():
                 group = _group(self.memory.slots[domain][name])
                 if group not in present:
                     continue
