@@ -85,7 +85,7 @@ def add_state_options(parser: argparse.ArgumentParser, **defaults: Any) -> None:
         f"${conf.STATE_DIR_VARIABLE}, {conf.STATE_DIR}",
         **defaults,
     )
-    conf.add_arguments(group, "[iat] state_dir", **defaults)
+    conf.add_arguments(group, "the configuration", **defaults)
 
 
 class Paragraphs(argparse.RawDescriptionHelpFormatter):

@@ -18,6 +18,8 @@ from importlib.metadata import EntryPoint
 from autopage import argparse as pages
 from cliff import app, help
 
+from iat_nova.cmd.base import EXIT_USAGE, Failure
+
 INDENT = "  "
 WIDEST = 100  # columns; longer lines are hard to read
 
@@ -41,9 +43,14 @@ class Help(help.HelpCommand):  # type: ignore[misc]
     """Show the options and examples of a command, or list all commands."""
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
-        """Write the help and return the exit status."""
+        """Write the help and return the exit status. Raises `Failure` for an unknown command."""
         if parsed_args.cmd:
-            status: int = super().take_action(parsed_args)
+            try:
+                status: int = super().take_action(parsed_args)
+            except ValueError as error:
+                name = " ".join(parsed_args.cmd)
+                text = f"{name!r} is not an iat-nova command. See 'iat-nova --help'."
+                raise Failure(text, EXIT_USAGE) from error
             return status
         show(self.app)
         return 0

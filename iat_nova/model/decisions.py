@@ -320,7 +320,8 @@ class Decision:
     iteration. `rule`: the number of the strategy's rule that applied, or None. `why` explains phase
     and rule, the rule's meaning first. `changes` are relative to the sample taken at `since_s`.
     `layout` is the wanted state of the hardware after this decision. `moved`: the tenants (and
-    "ddio") whose mask differs from before. `stable`: no quantity moved and no step was taken.
+    "ddio") whose mask differs from before. `stable`: no step was taken and no mask moved; under
+    strategy `iat`, no quantity changed either.
     """
 
     domain: int

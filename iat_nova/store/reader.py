@@ -297,7 +297,7 @@ class HistoryReader:
         return StatusNow(said, max(0.0, time.time() - written_s))
 
     def span(self) -> tuple[float, float] | None:
-        """Return the wall-clock times of the oldest and the newest iteration."""
+        """Return the wall-clock times of the oldest and the newest iteration; None without any."""
         ((first, last),) = self._rows(
             f"SELECT min(wall_s), max(wall_s) FROM {_BY_TIME} AND wall_s BETWEEN 0 AND {LAST_S}"
         )

@@ -107,7 +107,7 @@ class DeviceClass:
         return self.mask_of(limits.find(self._domains(), domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
-        """Return the ways of devices in a given domain."""
+        """Return the ways of devices in a given domain; None if unknown or the group is gone."""
         if domain.id not in self._on:
             return self._found.mask_of(domain)
         if GROUP not in self._fs.groups():

@@ -82,7 +82,7 @@ class Enforcer:
         return EnforcerMemory(dict(self._written), dict(self._found))
 
     def adopt(self, memory: EnforcerMemory) -> None:
-        """Continue from the writes of another agent process; take over its snapshot and classes."""
+        """Continue from the layouts of another agent process, and its original DDIO ways."""
         self._written, self._found = dict(memory.written), dict(memory.found)
         self._writes = len(self._written)
 

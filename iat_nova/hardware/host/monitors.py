@@ -50,7 +50,9 @@ class TenantsAndPorts:
 
 
 def port_monitor(host: Host) -> PortMonitor | None:
-    """Return a monitor of ports; None without RMIDs for ports, or without resctrl's ``debug``.
+    """Return a monitor of ports.
+
+    None without RMIDs for ports, without monitoring by resctrl, or without its ``debug``.
 
     Raises `HardwareError` if the host has no I/O RDT.
     """

@@ -84,7 +84,7 @@ class Msr:
     # ------------------------------------------------------------------------- registers
 
     def read(self, cpu: int, register: int) -> int:
-        """Return a register of a CPU. Raises `MsrError`."""
+        """Return a register of a CPU. Raises `MsrError`, `ValueError` for other registers."""
         _check(register, _READABLE)
         try:
             data = self.pread(cpu, register)

@@ -1023,6 +1023,14 @@ class TestOthers(CliCase):
         status, _, err = self.run_it("top", "--once", "--domain", "7")
         self.assertEqual((2, True), (status, "no cache domain 7; there are: 0" in err))
 
+    def test_help_of_no_command(self):
+        """The status of wrong arguments, with the name as it was typed."""
+        status, _, err = self.run_it("help", "policy", "chek")
+        self.assertEqual((0, ""), (status, err))  # the commands that begin so are listed
+        status, _, err = self.run_it("help", "polcy", "check")
+        self.assertEqual(2, status)
+        self.assertIn("'polcy check' is not an iat-nova command", err)
+
     def test_help_of_every_command(self):
         """Every command explains itself, with an example."""
         for name in program.commands():
