@@ -31,6 +31,7 @@ WAYS_LIMIT = 64
 
 
 _SHOWN = 60  # characters of a wrong value
+_MOST_RESOURCES = 10**9  # of one extra spec; no host has as many ways
 
 
 class Io(enum.StrEnum):
@@ -156,11 +157,8 @@ def placement_ways(extra_specs: Mapping[str, str]) -> int | None:
     Numbered and named groups (``resources1:``, ``resources_CACHE:``) request the same resource; the
     amounts are added.
     """
-    amounts = [
-        int(text)
-        for name, text in extra_specs.items()
-        if _asks(name) and text.isascii() and text.isdigit() and len(text) < 10
-    ]
+    asked = [_number(text) for name, text in extra_specs.items() if _asks(name)]
+    amounts = [one for one in asked if one is not None and 0 <= one <= _MOST_RESOURCES]
     return sum(amounts) if amounts else None
 
 
@@ -173,11 +171,16 @@ def _value(key: Key, text: str) -> str | None:
     """Return the value, or None if the key does not allow this text."""
     if key.values:
         return text if text in key.values else None
-    text = text.strip()
-    # isascii: int() would also read digits of other scripts.
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    number = _number(text)
+    return str(number) if number is not None and key.least <= number <= key.most else None
+
+
+def _number(text: str) -> int | None:
+    """Return the whole number in a text as Nova's validators read it: ``+3`` is 3. None: none."""
+    try:
+        return int(text)
+    except ValueError:
         return None
-    return text if key.least <= int(text) <= key.most else None
 
 
 def _refused(key: Key, text: str) -> SpecProblem:

@@ -18,6 +18,9 @@ ACCEPTED = [
     ("iat:io", "auto"),
     ("iat:llc_ways", "1"),
     ("iat:llc_ways", "64"),
+    ("iat:llc_ways", " +3"),
+    ("iat:llc_ways", "0000000000011"),
+    ("iat:llc_ways", "1_1"),
     ("iat:llc_ways_max", "11"),
 ]
 

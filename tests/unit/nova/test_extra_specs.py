@@ -35,6 +35,17 @@ class ParseTest(unittest.TestCase):
             self.assertEqual("extra-spec-misspelt", problem.code)
             self.assertEqual(meant, problem.values["near"])
 
+    def test_numbers_are_what_nova_takes_for_numbers(self) -> None:
+        """A value that nova-api accepts is used: Nova reads it with Python's int()."""
+        for value in ("3", " 3", "+3", "0000000000003", "0_3", "\u0663"):
+            with self.subTest(value=value):
+                wishes = extra_specs.parse({"iat:llc_ways": value})
+                self.assertEqual((3, ()), (wishes.llc_ways, wishes.problems))
+                counted = {extra_specs.RESOURCE: value}
+                self.assertEqual(3, extra_specs.placement_ways(counted))
+        for value in ("-1", "9" * 12, "9" * 5000, "x"):
+            self.assertIsNone(extra_specs.placement_ways({extra_specs.RESOURCE: value}))
+
     def test_wrong_values_are_told_and_not_used(self) -> None:
         """A wrong value leaves its wish open and the others standing."""
         ways = {"least": 1, "most": 64}
