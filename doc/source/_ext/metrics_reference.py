@@ -9,6 +9,8 @@ from iat_nova.model import Action, Priority
 from iat_nova.model.reasons import Code
 from iat_nova.report.metric_values import REASONS_MAX
 from iat_nova.report.metrics import GROUPS, METRICS, Metric
+from iat_nova.report.pressures import PLACES
+from iat_nova.store.observed import Closed
 from iat_nova.strategies.iat.fsm import NUMBERED
 from iat_nova.strategies.iat.state import FsmState
 from iat_nova.strategies.outlook import Outlook
@@ -23,8 +25,15 @@ _VALUES = {
     "priority": len(Priority),
     "outlook": len(Outlook),
     "bound": 3,
+    "reason": len(Closed),
 }
 """How many values a label takes; those not named take one for each `domain` or tenant."""
+
+_FEWER = {
+    "iat_nova_enforcing_gain_ratio": {"bound": 2},  # there is no least gain
+    "iat_nova_newcomer_ways": {"priority": len(PLACES)},  # no newcomer is the stack
+}
+"""Values of labels of single metrics."""
 
 
 def scope(metric: Metric) -> str:
@@ -42,9 +51,10 @@ def series(metric: Metric) -> int:
     """Return how many series a metric has at most for one of its `scope`."""
     # A tenant's labels describe the tenant. Only the bounds of a loss are series of their own.
     own = tuple(label for label in metric.labels if scope(metric) != "tenant" or label == "bound")
-    if "reason" in own:  # the text alone tells its series apart
+    if {"code", "reason"} <= {*own}:  # the text alone tells its series apart
         return REASONS_MAX
-    return math.prod(_VALUES.get(label, 1) for label in own)
+    values = _VALUES | _FEWER.get(metric.name, {})
+    return math.prod(values.get(label, 1) for label in own)
 
 
 def unit(metric: Metric) -> str:
@@ -63,6 +73,7 @@ _UNITS = {
     "_ratio": "share",
     "_ways": "ways",
     "_mask": "bits",
+    "_percent": "%",
 }
 
 
