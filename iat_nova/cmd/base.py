@@ -199,7 +199,7 @@ class Command(command.Command):  # type: ignore[misc]
         return files or self.app_args.config_file or []
 
     def named_state_dir(self, parsed_args: argparse.Namespace) -> str | None:
-        """Return the state directory named by an option, before or after the command."""
+        """Return the state directory named by an option before or after the command, or None."""
         named: str | None = getattr(parsed_args, "state_dir", None)
         return named or self.app_args.state_dir
 

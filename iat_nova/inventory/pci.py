@@ -74,7 +74,7 @@ class Pci:
         """Return the PCI address behind a net device or a ``/dev/vhost-vdpa-N`` node.
 
         The device may be a child of other devices (a vdpa device, a subfunction): the nearest PCI
-        device among its ancestors counts.
+        device among its ancestors counts. None for a device that is absent or not behind PCI.
         """
         name = device.removeprefix("/dev/")
         nodes = _glob(self._vdpa, f"*/{name}") if _VHOST_VDPA.fullmatch(name) else []

@@ -49,7 +49,10 @@ def gains(samples: Sequence[Iteration], inventory: DomainInventory) -> list[Gain
 
 
 def worth(samples: Sequence[Iteration], inventory: DomainInventory) -> Prospect | None:
-    """Return what enforcing could have given critical guests, in the mean of unwritten samples."""
+    """Return what enforcing could have given critical guests, in the mean of unwritten samples.
+
+    None without a sample in which a critical guest was awake and nothing was written.
+    """
     found = (pressures.worth(inventory, one) for one in samples)
     return prospect.together([one for one in found if one is not None])
 

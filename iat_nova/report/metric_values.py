@@ -312,12 +312,12 @@ def tenant(value: Callable[[Iteration, str], float | None]) -> Read:
 
 
 def mask(iteration: Iteration, tenant: str) -> WayMask | None:
-    """Return the decided mask of a tenant."""
+    """Return the decided mask of a tenant; None if the layout has none for it."""
     return iteration.decision.layout.mask_of(tenant)
 
 
 def ways(iteration: Iteration, tenant: str) -> int | None:
-    """Count the ways decided for a tenant."""
+    """Count the ways decided for a tenant; None without a decided mask."""
     decided = mask(iteration, tenant)
     return None if decided is None else decided.count
 
@@ -328,7 +328,7 @@ def bandwidth(iteration: Iteration, tenant: str) -> int:
 
 
 def ddio_effective(iteration: Iteration) -> WayMask | None:
-    """Return DDIO's mask as read back."""
+    """Return DDIO's mask as read back; None while nothing is written."""
     return effective(iteration, DDIO)
 
 
@@ -338,7 +338,10 @@ def effective(iteration: Iteration, subject: str) -> WayMask | None:
 
 
 def overlap(iteration: Iteration, tenant: str) -> float | None:
-    """Count the ways that a tenant shares with devices: as read back, else as decided."""
+    """Count the ways that a tenant shares with devices: as read back, else as decided.
+
+    None without a mask.
+    """
     its = effective(iteration, tenant) or mask(iteration, tenant)
     return None if its is None else (its & iteration.inbound).bit_count()
 

@@ -136,7 +136,7 @@ def searched(reader: HistoryReader, recorded: Recorded) -> Recorded | None:
 
 
 def search_end(reader: HistoryReader, domain: int, begin_s: float, end_s: float) -> Recorded | None:
-    """Return the last iteration of a period (wall clock) that ends a search for moves."""
+    """Return the last iteration of a period (wall clock) that ends a search for moves, or None."""
     rows = reader.between(begin_s, end_s, domain)
     return max(filter(_ends_search, rows), key=lambda one: one.row, default=None)
 
@@ -156,7 +156,10 @@ def ended(reader: HistoryReader, agent: AgentNow) -> str | None:
 
 
 def in_force(reader: HistoryReader, wall_s: float, domain: int | None) -> Recorded | None:
-    """Return the last decision up to a moment that changed ways, else the last with an effect."""
+    """Return the last decision up to a moment that changed ways, else the last with an effect.
+
+    None without a decision until then.
+    """
     decisions = reader.decisions(LATEST, domain, end_s=wall_s)
     about_ways = (one for one in decisions if one.iteration.about_ways)
     return next(about_ways, decisions[0] if decisions else None)

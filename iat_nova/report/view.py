@@ -55,14 +55,14 @@ class DomainView:
         return self.latest is not None and self.latest.iteration.effective is not None
 
     def mask_of(self, tenant: str) -> WayMask | None:
-        """Return a tenant's mask as read back from the machine, else as decided."""
+        """Return a tenant's mask as read back from the machine, else as decided; None without."""
         if self.latest is None:
             return None
         effective = (self.latest.iteration.effective or {}).get(tenant)
         return effective or self.latest.iteration.decision.layout.mask_of(tenant)
 
     def decided_mask(self, tenant: str) -> WayMask | None:
-        """Return the mask decided for a tenant, regardless of the mask read back."""
+        """Return the mask decided for a tenant, or None, regardless of the mask read back."""
         return self.layout.mask_of(tenant) if self.layout else None
 
     def lent_to(self, tenant: str) -> int:
@@ -94,7 +94,7 @@ class DomainView:
 
     @property
     def ddio(self) -> WayMask | None:
-        """DDIO's mask as read back, else as decided; before the first iteration as found."""
+        """DDIO's mask as read back, else as decided; as found before the first; None if unknown."""
         if self.latest is None:
             return self.inventory.domain.ddio_found
         effective = (self.latest.iteration.effective or {}).get(DDIO)
@@ -102,7 +102,7 @@ class DomainView:
 
     @property
     def inbound(self) -> WayMask | None:
-        """The ways of all devices: DDIO's, and those of ports with ways of their own."""
+        """The ways of all devices: DDIO's and the ports' own; None if unknown, as `ddio`."""
         return self.ddio if self.latest is None else self.latest.iteration.inbound
 
     def ports(self) -> Iterator[dict[str, object]]:
@@ -157,7 +157,7 @@ class HostView:
         return self.agent.state is AgentState.RUNNING
 
     def low_per_s(self, domain: int) -> float | None:
-        """Return the policy's rate of DDIO misses below which a domain counts as idle."""
+        """Return the rate up to which DDIO misses count as low; None without a status."""
         return self.now.status.parameters.of(domain).threshold_miss_low_per_s if self.now else None
 
     @property

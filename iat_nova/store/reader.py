@@ -101,13 +101,14 @@ class HistoryReader:
             found.append(domain)
 
     def latest(self, domain: int) -> Recorded | None:
-        """Return the newest iteration of a domain."""
+        """Return the newest iteration of a domain; None if none is stored."""
         return self._one("domain = ?", domain)
 
     def at(self, wall_s: float, domain: int | None = None) -> Recorded | None:
         """Return the iteration in force at a time: the last iteration not after this time.
 
         Only stored iterations count: `thinned_after` returns how many later iterations are missing.
+        None before the first.
         """
         found: list[Recorded] = []
         for one in self.domains() if domain is None else (domain,):
@@ -128,7 +129,10 @@ class HistoryReader:
         return max(found, key=lambda one: (one.iteration.wall_s, one.row), default=None)
 
     def numbered(self, number: int, domain: int | None = None) -> Recorded | None:
-        """Return the newest iteration with this number (numbers start again with each agent)."""
+        """Return the newest iteration with this number (numbers start again with each agent).
+
+        None if none is stored.
+        """
         return self._one("number = ? AND (? IS NULL OR domain = ?)", number, domain, domain)
 
     def around(self, number: int, domain: int | None = None) -> tuple[Recorded, Recorded] | None:
@@ -150,11 +154,11 @@ class HistoryReader:
         return None
 
     def before(self, recorded: Recorded) -> Recorded | None:
-        """Return the iteration of the same domain before the given iteration."""
+        """Return the iteration of the same domain before the given iteration, or None."""
         return self._one("domain = ? AND id < ?", recorded.iteration.domain, recorded.row)
 
     def next(self, recorded: Recorded) -> Recorded | None:
-        """Return the iteration of the same domain after the given iteration."""
+        """Return the iteration of the same domain after the given iteration, or None."""
         where = "domain = ? AND id > ?"
         return self._one(where, recorded.iteration.domain, recorded.row, order="id")
 
@@ -265,7 +269,7 @@ class HistoryReader:
         return [event for row in rows if (event := _event(*row)) is not None]
 
     def inventory(self, row: int) -> Inventory | None:
-        """Return an inventory by the id that an iteration refers to."""
+        """Return an inventory by the id in an iteration; None if damaged or removed."""
         return self._body("inventory", row, Inventory)
 
     def inventories(self) -> Iterator[Inventory]:
@@ -275,11 +279,11 @@ class HistoryReader:
                 yield found
 
     def latest_inventory(self) -> Inventory | None:
-        """Return the newest inventory of the host."""
+        """Return the newest inventory of the host; None if none is stored."""
         return next(self.inventories(), None)
 
     def settings(self, recorded: Recorded) -> SettingsInForce | None:
-        """Return the settings in force when an iteration was decided."""
+        """Return the settings in force when an iteration was decided; None if unknown."""
         if recorded.settings_id is None:
             return None
         return self._body("settings", recorded.settings_id, SettingsInForce)

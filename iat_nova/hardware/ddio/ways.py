@@ -149,7 +149,7 @@ class IoAllocDdio(AllReachable):
         return self.mask_of(limits.find(self._domains(), domain))
 
     def mask_of(self, domain: CacheDomain) -> WayMask | None:
-        """Return the devices' mask in a given domain."""
+        """Return the devices' mask in a given domain; empty and None as in `read`."""
         state = self.state()
         if state != "enabled":
             return None if state == "not supported" else WayMask(0)

@@ -24,7 +24,10 @@ class Candidate(NamedTuple):
 
 
 def miss_rate_rise(reference: Sample, sample: Sample, tenant: str) -> float | None:
-    """Return the rise of a tenant's LLC misses per reference, in percentage points."""
+    """Return the rise of a tenant's LLC misses per reference, in percentage points.
+
+    None if either sample lacks the tenant.
+    """
     before, after = reference.tenants.get(tenant), sample.tenants.get(tenant)
     if before is None or after is None:
         return None
@@ -131,7 +134,8 @@ def lapsed(grants: Sequence[Grant], sample: Sample, fall: float) -> Iterator[Gra
 def demand_of(subject: str, sample: Sample) -> float | None:
     """Return the demand of a subject: hits + misses for DDIO, references for a tenant.
 
-    A tenant's misses are unsuitable, because the granted way alone lowers them.
+    A tenant's misses are unsuitable, because the granted way alone lowers them. None if not
+    measured.
     """
     if subject == DDIO:
         if sample.ddio_hits_per_s is None or sample.ddio_misses_per_s is None:
