@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from iat_nova.model.facts import CacheDomain, DeviceModel
+from iat_nova.model.facts import CacheDomain, DcaPort, DeviceModel
 from iat_nova.model.message import Message
 
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
@@ -162,6 +162,10 @@ class DomainInventory:
         Without any, the host's kernel has the port.
         """
         return tuple(tenant for tenant in self.tenants if port in tenant.ports)
+
+    def below(self, port: DcaPort) -> tuple[Tenant, ...]:
+        """Return the tenants with a device below a root port."""
+        return tuple(one for one in self.tenants if not set(port.devices).isdisjoint(one.devices))
 
     @property
     def names(self) -> dict[str, str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from iat_nova.model import DomainInventory, Message, Priority, WayMask, message
+from iat_nova.model import DomainInventory, Message, Priority, Tenant, WayMask, message
 from iat_nova.strategies.pollute_buffer import masks
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Member, State
@@ -24,21 +24,16 @@ def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     Nor is a port aside through which packets of a critical tenant come, or of the stack: the tenant
     reads them from DDIO's ways.
     """
-    devices = {device for tenant in inventory.tenants for device in tenant.devices}
-    ports = inventory.domain.dca_ports
-    known = {port.address for port in ports if not devices.isdisjoint(port.devices)}
-    writing = {port for tenant in inventory.tenants for port in tenant.ports}
-    packets = {
-        port
-        for tenant in inventory.tenants
-        if tenant.io and tenant.priority is not Priority.BE
-        for port in tenant.ports
-    }
+    used = {port.address for port in inventory.domain.dca_ports if inventory.below(port)}
     return dataclasses.replace(
         plan,
-        dca_off=tuple(one for one in plan.dca_off if one in known),
-        aside=(plan.aside & writing) - packets,
+        dca_off=tuple(one for one in plan.dca_off if one in used),
+        aside=frozenset(one for one in plan.aside if _may_stay(inventory.behind(one))),
     )
+
+
+def _may_stay(owners: tuple[Tenant, ...]) -> bool:
+    return bool(owners) and not any(one.io and one.priority is not Priority.BE for one in owners)
 
 
 def has(inventory: DomainInventory, plan: Plan, tenant: str) -> Message:

@@ -9,7 +9,7 @@ speed of a critical tenant.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from iat_nova.model import Parameters, Priority, Tenant, TenantKind
 from iat_nova.strategies import readings
@@ -18,24 +18,26 @@ from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Looks
 
 
-def known(state: State, tenants: Iterable[Tenant], numbers: Parameters) -> Looks:
+def known(state: State, tenants: Collection[Tenant], numbers: Parameters) -> Looks:
     """Return the minimum speeds in force by tenant, as readings (`judge.Floors`).
 
     A tenant with another load than outside the buffer has none; other traffic leaves it.
     """
+    others = judge.other_loads(tenants, state.found, state.looks)
     return {
         one.id: readings.scaled(state.found[one.id], numbers.best_effort_min)
         for one in tenants
-        if one.id in state.found and not _other(one, state, state.looks)
+        if one.id in state.found and one.id not in others
     }
 
 
-def measured(state: State, tenants: Iterable[Tenant]) -> State:
+def measured(state: State, tenants: Collection[Tenant]) -> State:
     """Return the state with the readings of best-effort tenants outside the buffer, without limit.
 
     Beside confined or limited tenants only a tenant that came, or has another load, is measured:
     the speed of others is no longer that of a host without the agent.
     """
+    others = judge.other_loads(tenants, state.found, state.looks)
     restricted = state.plan.confined | {one.tenant for one in state.plan.limits}
     new = {
         one.id: state.looks[one.id]
@@ -44,14 +46,6 @@ def measured(state: State, tenants: Iterable[Tenant]) -> State:
         and one.kind is not TenantKind.HOST
         and one.id in state.looks
         and one.id not in restricted
-        and (not restricted or _other(one, state, state.looks))
+        and (not restricted or one.id not in state.found or one.id in others)
     }
     return dataclasses.replace(state, found={**state.found, **new})
-
-
-def _other(tenant: Tenant, state: State, looks: Looks) -> bool:
-    """Return whether a tenant was never measured outside the buffer, or has another load now."""
-    before, now = state.found.get(tenant.id), looks.get(tenant.id)
-    if before is None or now is None:
-        return before is None
-    return judge.other_load([tenant], {tenant.id: before}, {tenant.id: now}) is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from iat_nova.model import DDIO, DomainInventory, Priority, Sample, Tenant, TenantKind
@@ -52,20 +52,29 @@ class Now:
         return self.sample.taken_at_s
 
 
-def gain(
-    tenants: Iterable[Tenant], before: Looks, after: Looks, floors: Floors | None = None
-) -> tuple[float, tuple[str, float] | None]:
-    """Return the weighted mean of the tenants' gains in speed, and the tenant with most part in it.
+class Gain(NamedTuple):
+    """The weighted mean of the tenants' gains in speed: 0.02 is 2 %.
 
-    0.02 is 2 %. The tenant comes with its own gain; None if no tenant was measured before and
-    after. A best-effort tenant's gain is multiplied by the share of cycles not stalled by misses. A
+    `with_floors`: a lack below a minimum speed counts like the speed of a critical tenant, before
+    and after. `most`: the tenant with most part in `speeds`, and its own gain; None if no tenant
+    was measured before and after.
+    """
+
+    speeds: float
+    with_floors: float
+    most: tuple[str, float] | None
+
+
+def gain(tenants: Iterable[Tenant], before: Looks, after: Looks, floors: Floors) -> Gain:
+    """Return what the tenants gain together.
+
+    A best-effort tenant's gain is multiplied by the share of cycles not stalled by misses. A
     tenant that hardly progresses even with all ways thus cannot outweigh the gains of critical
     tenants. The host's own processes count only with the same load before and after, and only where
-    misses stall them. `floors`: minimum speeds by tenant. A lack below the minimum counts like the
-    speed of a critical tenant, before and after.
+    misses stall them. `floors`: minimum speeds by tenant.
     """
-    floors, most, largest = floors or {}, None, -1.0
-    total = gained = 0.0
+    most, largest = None, -1.0
+    total = speeds = with_floors = 0.0
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
         if was is None or now is None or not was.speed or not now.speed:
@@ -74,12 +83,13 @@ def gain(
             continue
         weight, own = weight_of(tenant), readings.speedup(was, now)
         part = weight * _counts(tenant, was) * math.log(own)
-        total, gained = total + weight, gained + part
+        total, speeds, with_floors = total + weight, speeds + part, with_floors + part
         if abs(part) > largest:
             most, largest = (tenant.id, own - 1.0), abs(part)
         if floor := floors.get(tenant.id):
-            gained += _lacks(was, floor) - _lacks(now, floor)
-    return math.expm1(gained / total) if total else 0.0, most
+            with_floors += _lacks(was, floor) - _lacks(now, floor)
+    total = total or 1.0  # nobody was measured
+    return Gain(math.expm1(speeds / total), math.expm1(with_floors / total), most)
 
 
 def weight_of(tenant: Tenant) -> float:
@@ -119,23 +129,26 @@ def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str,
     return found
 
 
-def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> Iterator[str]:
-    """Yield the tenants whose load changed, judged independently of their ways.
+def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> tuple[str, ...]:
+    """Return the tenants whose load changed, judged independently of their ways.
 
     LLC references per second, divided by instructions per cycle, hardly depend on the share of the
     LLC: they change with the references per instruction and with the time on the CPU. A tenant
     with I/O polls: `other_traffic` compares what devices write instead. The host's own processes
     come and go all the time, for moments: no load of theirs lasts.
     """
+    found = []
     for tenant in tenants:
         was, now = before.get(tenant.id), after.get(tenant.id)
-        if tenant.io or tenant.kind is TenantKind.HOST or (was is None and now is None):
+        if tenant.io or tenant.kind is TenantKind.HOST:
             continue
         if was is None or now is None:
-            yield tenant.id
-            continue
-        if _matters(was, now) and not _alike(was, now):
-            yield tenant.id
+            changed = was is not now
+        else:
+            changed = _matters(was, now) and not _alike(was, now)
+        if changed:
+            found.append(tenant.id)
+    return tuple(found)
 
 
 def _matters(was: Look, now: Look) -> bool:
@@ -147,11 +160,6 @@ def _alike(was: Look, now: Look) -> bool:
     """Return whether LLC references per second, divided by IPC, are those of the same load."""
     first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
     return not readings.another(first, second)
-
-
-def other_load(tenants: Iterable[Tenant], before: Looks, after: Looks) -> str | None:
-    """Return the first tenant with a changed load, or None."""
-    return next(other_loads(tenants, before, after), None)
 
 
 def other_traffic(tenants: Iterable[Tenant], before: Looks, after: Looks, deviation: float) -> bool:

@@ -93,7 +93,8 @@ def keeps_promises(inventory: DomainInventory, plan: Plan, before: Plan) -> bool
     if plan.confined & (held.keys() - before.owners):
         return False
     placed = layout(inventory, plan)
-    return all((placed.mask_of(o.tenant) or WayMask(0)).count >= o.ways for o in plan.lent)
+    lenders = (one for one in inventory.tenants if one.id in plan.lenders)
+    return all((placed.mask_of(t.id) or WayMask(0)).count >= t.ways.kept for t in lenders)
 
 
 def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, ...]:

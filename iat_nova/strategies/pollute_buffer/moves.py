@@ -194,10 +194,8 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
     owner little, because hits may be on lines that the device wrote. Inbound lines are not counted
     by port, so the expected gain assumes that all inbound lines are the port's.
     """
-    tenants = view.inventory.tenants
     for port in view.inventory.domain.dca_ports:
-        below = set(port.devices)
-        owners = frozenset(one.id for one in tenants if not below.isdisjoint(one.devices))
+        owners = frozenset(one.id for one in view.inventory.below(port))
         if port.address in plan.dca_off:
             left = tuple(one for one in plan.dca_off if one != port.address)
             expected, code = view.stake(owners), "port-dca-on"
@@ -221,18 +219,17 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
         changed = dataclasses.replace(
             plan,
             own=tuple(one for one in plan.own if one not in lent),
-            lent=(*plan.lent, *lent),
+            lenders=(*plan.lenders, *(one.tenant for one in lent)),
             confined=plan.confined - owners,
         )
-        ways = masks.shared(domain, plan).count
-        more = masks.shared(domain, changed).count
-        expected, one = view.stake(view.ids - owners) * saved(ways, more), lent[0].tenant
-        for cut_off in lent:
-            if cut_off.tenant not in plan.reaching:
-                stake = view.stake(frozenset((cut_off.tenant,)))
-                expected += stake * max(0.0, saved(cut_off.ways, more))
+        ways, more = masks.shared(domain, plan).count, masks.shared(domain, changed).count
+        expected = view.stake(view.ids - owners) * saved(ways, more)
+        for one in lent:
+            if one.tenant not in plan.reaching:
+                stake = view.stake(frozenset((one.tenant,)))
+                expected += stake * max(0.0, saved(one.ways, more))
         if len(lent) == 1:
-            yield _promise(expected, one, changed, "lend", tenant=one)
+            yield _promise(expected, one.tenant, changed, "lend", tenant=one.tenant)
         else:
             yield _promise(expected, "layout", changed, "lend-all")
 

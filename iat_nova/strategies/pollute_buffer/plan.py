@@ -40,7 +40,7 @@ class Plan:
       topmost ways. Lines in ways that others fill are soon evicted.
     * `own`: tenants with ways that no other tenant may fill (see `masks`). A confined owner has no
       other ways.
-    * `lent`: owners of guaranteed ways that lose nothing if others fill these ways, too.
+    * `lenders`: tenants with guaranteed ways that lose nothing if others fill these ways, too.
     * `limits`: limits of memory bandwidth.
     * `dca_off`: root ports whose devices write to memory instead of into the LLC.
     * `aside`: ports (`CacheDomain.device_ports`) that write into `masks.aside`, not DDIO's ways.
@@ -52,7 +52,7 @@ class Plan:
     on_ddio: bool = False
     clear: bool = False
     own: tuple[Own, ...] = ()
-    lent: tuple[Own, ...] = ()
+    lenders: tuple[str, ...] = ()
     limits: tuple[Limit, ...] = ()
     dca_off: tuple[str, ...] = ()
     aside: frozenset[str] = frozenset()
@@ -84,11 +84,6 @@ class Plan:
     def reaching(self) -> frozenset[str]:
         """Owners that may also fill shared ways."""
         return frozenset(one.tenant for one in self.own[:2])
-
-    @property
-    def lenders(self) -> frozenset[str]:
-        """Tenants whose guaranteed ways are open to others."""
-        return frozenset(one.tenant for one in self.lent)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -42,8 +42,6 @@ def next_move(
     view = View(inventory, parameters, now.sample, state.looks, floor, settled=settled)
     reasons: list[Message] = []
     for promise, move in moves.candidates(view, state.plan, without):
-        if move.plan == state.plan:
-            continue
         against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
         if against is None and (bars := failed.get(move.plan.barred(state.plan))):
             against = _failed(bars, move.what, state, at_s)

@@ -7,6 +7,7 @@ import dataclasses
 from collections.abc import Collection
 
 from iat_nova.model import (
+    DDIO,
     Action,
     CacheDomain,
     Decision,
@@ -103,9 +104,9 @@ class PolluteBuffer:
         here = frozenset(member.id for member in members)
         before = {member.id for member in state.members}
         unchanged = {member.id for member in members if member in state.members}
-        plan = state.plan.without(state.plan.confined - here)
-        if plan.confined == here:  # no tenant outside the buffer is left
-            plan = plan.without(here)
+        confined = state.plan.confined
+        # Where no tenant outside the buffer is left, none is in it either.
+        plan = state.plan.without(confined if confined >= here else confined - here)
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             plan = dataclasses.replace(plan, ddio=self._found(inventory.domain).ddio)
         plan = dataclasses.replace(arrivals.ports_in_use(plan, inventory), limits=())
@@ -147,7 +148,7 @@ class PolluteBuffer:
             ddio = plan.ddio
         held = {one.id for one in now.inventory.tenants if one.ways.held}
         plan = plan.without(frozenset(held - {one.tenant for one in own}))
-        return dataclasses.replace(plan, own=own, lent=(), ddio=ddio)
+        return dataclasses.replace(plan, own=own, lenders=(), ddio=ddio)
 
     def _with_classes(self, plan: Plan, now: Now) -> Plan:
         """Return the plan, or the plan as found if there are too few classes of service.
@@ -161,12 +162,10 @@ class PolluteBuffer:
 
     def _measure(self, state: State, now: Now) -> Outcome:
         """Measure speeds under the present plan, then begin a trial."""
-        changed = tuple(judge.other_loads(now.inventory.tenants, state.looks, now.looks))
+        changed = judge.other_loads(now.inventory.tenants, state.looks, now.looks)
         if state.counted and changed:
-            why = message("another-load", tenant=changed[0])
-            return self._another_load(state, now, why, frozenset(changed))
-        seen = _looked(state, now)
-        seen = floors.measured(seen, now.inventory.tenants)
+            return self._another_load(state, now, changed)
+        seen = floors.measured(_looked(state, now), now.inventory.tenants)
         if now.at_s < seen.load_since_s + seen.calm_s:
             lasted_s = now.at_s - seen.load_since_s
             why = message("load-too-short", lasted_s=round(lasted_s, 1), calm_s=seen.calm_s)
@@ -177,27 +176,28 @@ class PolluteBuffer:
         return self._search(seen, now)
 
     def _another_load(
-        self, state: State, now: Now, why: Message, changed: frozenset[str]
+        self, state: State, now: Now, changed: tuple[str, ...], why: Message | None = None
     ) -> Outcome:
         """Measure again after a change of load; `changed`: tenants with another load.
 
+        `why`: another cause than the load of the first of them.
         If loads change too often for trials, the plan is that of a host without the agent, with
         guaranteed ways. A tenant with a new load leaves the buffer, because the former load was
         the reason for confinement. All lending ends if misses stall a lender.
         """
-        inventory = now.inventory
+        why = why or message("another-load", tenant=changed[0])
         lasted_s = now.at_s - state.load_since_s
         short_s = SHORT_S if changed else 0.0  # traffic alone may come in bursts
         often = lasted_s < max(short_s, 2 * state.calm_s)
         calm_s = 0.0
         if often:
             calm_s = min(max(2 * state.calm_s, SHORT_S), self.parameters.backoff_max_s)
-            plan = self._with_promises(self._found(inventory.domain), now)
+            plan = self._with_promises(self._found(now.inventory.domain), now)
             what = message("no-trials", cause=why, lasted_s=lasted_s, calm_s=calm_s)
         else:
             plan = dataclasses.replace(state.plan, limits=())
             # One sample of the new load does not show yet what it costs lenders.
-            lenders = plan.lenders & now.looks.keys()
+            lenders = now.looks.keys() & plan.lenders
             called = any(now.looks[one].stalled > judge.PAYS for one in lenders)
             plan = self._anew(plan, changed, state, now, called=called)
             what = message("measuring-anew", cause=why)
@@ -216,7 +216,7 @@ class PolluteBuffer:
         assert move is not None
         if seen.other:
             why = message("undone-by-load", move=move.what, tenant=seen.other)
-            return self._another_load(state, now, why, seen.changed)
+            return self._another_load(state, now, seen.changed, why)
         if seen.keep is None:
             on = dataclasses.replace(state, trial_looks=seen.looks, trial_counted=seen.counted)
             return on, (), (seen.why,)
@@ -260,16 +260,17 @@ class PolluteBuffer:
 
     def _rest(self, state: State, now: Now) -> Outcome:
         """Watch the load; measure again after a change, else try the next move that may pay."""
-        seen, cause, calm = watch.watch(state, now)
         both = now.inventory.tenants, state.looks, now.looks
-        changed = frozenset(judge.other_loads(*both))
-        if cause and (changed or judge.other_traffic(*both, state.deviation)):
-            return self._another_load(state, now, cause, changed)
+        if changed := judge.other_loads(*both):
+            return self._another_load(state, now, changed)
+        seen, cause, calm = watch.watch(state, now)
+        if cause and judge.other_traffic(*both, state.deviation):
+            return self._another_load(state, now, (), cause)
         if cause:
-            lenders = state.plan.lenders
+            lenders = frozenset(state.plan.lenders)
             woken = lenders & (now.looks.keys() - state.looks.keys())
             called = bool(woken or trial.suffering(state, now.looks, lenders))
-            plan = self._anew(state.plan, frozenset(), state, now, called=called)
+            plan = self._anew(state.plan, (), state, now, called=called)
             step = Step(Action.WATCH, "layout", message("measuring-anew", cause=cause))
             fresh = _afresh(dataclasses.replace(seen, plan=plan))
             return fresh if plan != seen.plan else _looked(fresh, now), (step,), ()
@@ -284,7 +285,7 @@ class PolluteBuffer:
         return seen, (), why
 
     def _anew(
-        self, plan: Plan, gone: frozenset[str], state: State, now: Now, *, called: bool
+        self, plan: Plan, gone: tuple[str, ...], state: State, now: Now, *, called: bool
     ) -> Plan:
         """Return the plan to begin with, without the confined tenants `gone`.
 
@@ -292,9 +293,8 @@ class PolluteBuffer:
         """
         if called:
             plan = self._with_promises(plan, now)
-        return self._with_classes(
-            plan.without(gone | _receivers_with_other_traffic(state, now)), now
-        )
+        plan = plan.without(_receivers_with_other_traffic(state, now).union(gone))
+        return self._with_classes(plan, now)
 
 
 def _receivers_with_other_traffic(state: State, now: Now) -> frozenset[str]:
@@ -383,12 +383,13 @@ def _moved(before: Layout | None, after: Layout, inventory: DomainInventory) -> 
     A new tenant had all ways before, as without an agent.
     """
     everything = open_ways(inventory.domain)
+    if before is None:
+        before = Layout(inventory.domain.ddio_found or after.ddio, ())
     found = [
         tenant.id
         for tenant in inventory.tenants
-        if after.mask_of(tenant.id) != ((before and before.mask_of(tenant.id)) or everything)
+        if after.mask_of(tenant.id) != (before.mask_of(tenant.id) or everything)
     ]
     found += after.ports_moved_since(before)
-    ddio = before.ddio if before is not None else (inventory.domain.ddio_found or after.ddio)
-    off = before.dca_off if before is not None else ()
-    return (*found, "ddio") if (after.ddio, after.dca_off) != (ddio, off) else tuple(found)
+    ddio = (before.ddio, before.dca_off) != (after.ddio, after.dca_off)
+    return (*found, DDIO) if ddio else tuple(found)

@@ -4,16 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Set
+from collections.abc import Set
 
-from iat_nova.model import (
-    DDIO,
-    DomainInventory,
-    Message,
-    Parameters,
-    Tenant,
-    message,
-)
+from iat_nova.model import DDIO, DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import floors, judge
 from iat_nova.strategies.pollute_buffer.judge import Now
@@ -37,7 +30,7 @@ class Shown:
     looks: Looks
     counted: int
     other: str | None
-    changed: frozenset[str]
+    changed: tuple[str, ...]
     keep: bool | None
     why: Message
 
@@ -49,44 +42,38 @@ def shown(state: State, now: Now, numbers: Parameters) -> Shown:
     switched = _switched(state, now.inventory)
     alike = [tenant for tenant in tenants if tenant.id not in switched]
     ports = plan.dca_off != state.plan.dca_off  # whose writes bypass the LLC
-    changed = tuple(judge.other_loads(alike, state.looks, now.looks))
+    changed = judge.other_loads(alike, state.looks, now.looks)
     other = changed[0] if changed else None
     counted = state.trial_counted + 1
     looks = readings.mean(state.trial_looks, now.looks, counted)
-    protected = plan.lenders | (switched if ports else frozenset())
+    protected = switched.union(plan.lenders) if ports else frozenset(plan.lenders)
     keep, why = _verdict(state, now, numbers, looks, counted)
     if lost := suffering(state, looks, protected):
         keep, why = False, lost
-    may_rise = bool(switched) or _at_limit(tenants, state.looks)
-    if not ports and other is None and _doubtful(state, now, numbers, keep, may_rise):
+    if not ports and other is None and _doubtful(state, now, numbers, keep, switched):
         other = DDIO
-    return Shown(looks, counted, other, frozenset(changed), keep, why)
-
-
-def _at_limit(tenants: Iterable[Tenant], looks: Looks) -> bool:
-    """Return whether a tenant with I/O has so many misses that it takes fewer packets than come."""
-    return any(one.io and one.id in looks and looks[one.id].overlaps for one in tenants)
+    return Shown(looks, counted, other, changed, keep, why)
 
 
 def _doubtful(
-    state: State, now: Now, numbers: Parameters, keep: bool | None, may_rise: bool
+    state: State, now: Now, numbers: Parameters, keep: bool | None, switched: Set[str]
 ) -> bool:
     """Return whether other traffic may be the cause of what a trial shows.
 
-    A loss with less traffic may be of the move. So may a gain with more traffic if it `may_rise`:
-    devices write to other ways, or a receiver at its limit takes as many packets as it can.
-    Fewer lines than make DDIO busy vary by themselves, and stall nobody for long.
+    A loss with less traffic may be of the move. So may a gain with more traffic if devices write to
+    other ways, or if a receiver at its limit takes as many packets as it can. Fewer lines than make
+    DDIO busy vary by themselves, and stall nobody for long.
     """
-    before, after = (
-        looks[DDIO].references_per_s if DDIO in looks else 0.0 for looks in (state.looks, now.looks)
-    )
-    if max(before, after) <= numbers.threshold_miss_low_per_s or not judge.other_traffic(
-        now.inventory.tenants, state.looks, now.looks, state.deviation
-    ):
+    tenants, before, after = now.inventory.tenants, state.looks, now.looks
+    if not judge.other_traffic(tenants, before, after, state.deviation):
+        return False
+    was, lines = before[DDIO].references_per_s, after[DDIO].references_per_s
+    if max(was, lines) <= numbers.threshold_miss_low_per_s:
         return False
     if keep is False:
-        return after > before
-    return not may_rise or (keep is True and after <= before)
+        return lines > was
+    at_limit = any(one.io and one.id in before and before[one.id].overlaps for one in tenants)
+    return not (switched or at_limit) or (keep is True and lines <= was)
 
 
 def _verdict(
@@ -95,14 +82,14 @@ def _verdict(
     """Return whether the gain of a trial decides to keep or to undo the move, and the reason."""
     assert state.trial is not None
     tenants = now.inventory.tenants
-    speeds, most = judge.gain(tenants, state.looks, looks)
-    with_floors, _ = judge.gain(tenants, state.looks, looks, floors.known(state, tenants, numbers))
+    minimum = floors.known(state, tenants, numbers)
+    speeds, with_floors, most = judge.gain(tenants, state.looks, looks, minimum)
     # Only a trial that gives back ways or bandwidth which the plan took may cost critical tenants
     # speed in favour of minimum speeds: they lose no more than on a host without the agent.
     was, plan = state.plan, state.trial.plan
     lifted = (was.clear and not plan.clear) or (was.limits and not plan.limits)
     releases = plan.confined < was.confined or lifted
-    gain = with_floors if with_floors < speeds or releases else speeds
+    gain = with_floors if releases else min(speeds, with_floors)
     result = message("speeds", gain=speeds)
     if round(gain, 3) != round(speeds, 3):
         result = message("speeds-and-floors", gain=speeds, counted=gain)
@@ -146,10 +133,7 @@ def _switched(state: State, inventory: DomainInventory) -> frozenset[str]:
     tenants, before, after = inventory.tenants, state.plan, state.trial.plan
     if before.ddio != after.ddio:
         return frozenset(one.id for one in tenants if one.io or one.has_device)
-    moved = before.aside ^ after.aside
-    if moved:
-        return frozenset(one.id for one in tenants if not moved.isdisjoint(one.ports))
-    ports = set(before.dca_off) ^ set(after.dca_off)
-    switched = [port for port in inventory.domain.dca_ports if port.address in ports]
-    devices = {device for port in switched for device in port.devices}
-    return frozenset(one.id for one in tenants if not devices.isdisjoint(one.devices))
+    moved, switched = before.aside ^ after.aside, {*before.dca_off} ^ {*after.dca_off}
+    below = [inventory.below(one) for one in inventory.domain.dca_ports if one.address in switched]
+    behind = map(inventory.behind, moved)
+    return frozenset(one.id for owners in (*behind, *below) for one in owners)

@@ -26,8 +26,6 @@ A cause is given once the change of load is certain.
 
 def watch(state: State, now: Now) -> Watched:
     """Compare a sample outside of trials with the load for which the present masks were chosen."""
-    if other := judge.other_load(now.inventory.tenants, state.looks, now.looks):
-        return state, message("another-load", tenant=other), ()
     found = max(_deviations(state, now), default=None, key=lambda one: one[:2])
     deviation, changed = (found[0], found[2]) if found else (0.0, message("no-tenant-awake"))
     settling = state.counted < judge.ENOUGH

@@ -5,6 +5,7 @@ import dataclasses
 import unittest
 
 from iat_nova.model import (
+    DcaPort,
     DeviceModel,
     DevicePort,
     DomainInventory,
@@ -86,3 +87,11 @@ class DomainInventoryTest(unittest.TestCase):
         seen = DomainInventory(domain(device_ports=ports), (web, tenant("db")))
         self.assertEqual("port 0000:3b:00.0", seen.names["0000:3b:00.0"])
         self.assertEqual(((web,), ()), (seen.behind("0000:3b:00.0"), seen.behind("x")))
+
+    def test_root_ports(self) -> None:
+        """A tenant is below a root port if one of its devices is."""
+        web, disk = (guest(n, "web", devices=(f"0000:3b:00.{n}",)) for n in (0, 1))
+        seen = DomainInventory(domain(), (web, disk, tenant("db")))
+        below = ((web,), (web, disk), ())
+        for count, devices in enumerate((("0000:3b:00.0", "x"), (*disk.devices, *web.devices), ())):
+            self.assertEqual(below[count], seen.below(DcaPort("0000:3a:00.0", devices)))

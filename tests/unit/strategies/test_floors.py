@@ -139,12 +139,12 @@ class FloorTest(unittest.TestCase):
         least = {"t1": readings.scaled(before["t1"], 0.9)}
         for speed in (0.9, 0.8):
             after = {**before, "t1": readings.scaled(before["t1"], speed)}
-            plain, _ = judge.gain(here.tenants, before, after)
+            plain = judge.gain(here.tenants, before, after, {}).with_floors
             self.assertAlmostEqual(math.log(speed) / 17, math.log1p(plain))
             lacks = max(0.0, 1 - speed / 0.9)
-            counted, _ = judge.gain(here.tenants, before, after, least)
+            counted = judge.gain(here.tenants, before, after, least).with_floors
             self.assertAlmostEqual(math.log1p(plain) - 16 * lacks / 17, math.log1p(counted))
-            back, _ = judge.gain(here.tenants, after, before, least)
+            back = judge.gain(here.tenants, after, before, least).with_floors
             self.assertAlmostEqual((-math.log(speed) + 16 * lacks) / 17, math.log1p(back))
             stakes = judge.stakes(here.tenants, after, least)
             self.assertAlmostEqual(16 * lacks / 17, stakes["t1"].lack)

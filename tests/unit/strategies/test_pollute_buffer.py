@@ -255,14 +255,14 @@ class TrialTest(unittest.TestCase):
         before = long_after(here).looks
         factors = {"t0": 1.25, "t1": 0.8}
         after = {one: readings.scaled(before[one], factor) for one, factor in factors.items()}
-        gain, _ = judge.gain(here.tenants, before, after)
+        gain = judge.gain(here.tenants, before, after, {}).speeds
         self.assertAlmostEqual(0.0, gain)
         for weights, better in (((2.0, 1.0), True), ((0.5, 1.0), False)):  # of their classes
             weighed = [
                 dataclasses.replace(tenant, weight=weight)
                 for tenant, weight in zip(here.tenants, weights, strict=True)
             ]
-            gain, _ = judge.gain(weighed, before, after)
+            gain = judge.gain(weighed, before, after, {}).speeds
             self.assertEqual(better, gain > 0.05)
             self.assertEqual(not better, gain < -0.05)
             mine, other = (judge.stakes(weighed, before, {})[one].misses for one in ("t0", "t1"))
@@ -420,9 +420,9 @@ class TrialTest(unittest.TestCase):
             (readings.Look(0.5, 0.2, 1e6, 1e7), readings.Look(1.0, 0.01, 1e5, 2e7), True),
         ):
             looks = [{"t0": same, "t1": same, "t2": one} for one in (before, after)]
-            gain, _ = judge.gain(tenants, *looks)
+            gain = judge.gain(tenants, *looks, {}).speeds
             self.assertEqual(counts, gain > judge.OBVIOUS)
-            self.assertGreater(judge.gain(here.tenants, *looks)[0], judge.OBVIOUS)
+            self.assertGreater(judge.gain(here.tenants, *looks, {}).speeds, judge.OBVIOUS)
 
     def test_instructions_show_the_gain_of_a_receiver_at_its_limit(self) -> None:
         """At 100 cycles each its misses take all cycles, before and after."""
@@ -435,7 +435,8 @@ class TrialTest(unittest.TestCase):
             (dataclasses.replace(full, ipc=0.3), False),
             (readings.Look(0.2, 0.8, 3e7, 1.5e8, 0.2), True),  # below its limit: stalled less
         ):
-            found, _ = judge.gain(tenants, {"t0": full, "t1": same}, {"t0": after, "t1": same})
+            after_all = {"t0": after, "t1": same}
+            found = judge.gain(tenants, {"t0": full, "t1": same}, after_all, {}).speeds
             self.assertEqual(gains, found > judge.OBVIOUS)
 
     def test_a_poller_loses_no_more_than_its_instructions(self) -> None:
@@ -971,9 +972,9 @@ class BandwidthTest(unittest.TestCase):
             on_ddio=True,
             clear=True,
             own=(),
-            lent=run.plan.own,
+            lenders=tuple(one.tenant for one in run.plan.own),
         )
-        self.assertTrue(lent.lent)
+        self.assertTrue(lent.lenders)
         sample = here.sample(None, 1.0, random.Random(1), 0.0)
         now = judge.Now.seen(inventory, sample)
         for classes, confined in ((5, {"t1"}), (3, set())):
@@ -1003,9 +1004,7 @@ class BandwidthTest(unittest.TestCase):
             )
             self.assertTrue(masks.has_classes(now.inventory, apart))
             state = dataclasses.replace(state, plan=apart, looks={**now.looks, "t1": other})
-            after, *_ = PolluteBuffer(Parameters())._another_load(
-                state, now, "t1: another load", frozenset({"t1"})
-            )
+            after, *_ = PolluteBuffer(Parameters())._another_load(state, now, ("t1",))
             self.assertTrue(masks.has_classes(now.inventory, after.plan))
             self.assertEqual(confined, after.plan.confined)
 
@@ -1309,7 +1308,7 @@ class PromiseTest(unittest.TestCase):
         run = Run()
         run.on(idle, 25)
         assert run.state is not None
-        self.assertEqual(({"t0"}, Phase.REST), (run.state.plan.lenders, run.state.phase))
+        self.assertEqual((("t0",), Phase.REST), (run.state.plan.lenders, run.state.phase))
         missing = MissCurve(0.3, ())  # of as many references as before
         run.on(promising(host((PC, missing), (PC, FITS), (PC, FITS)), 4, 0, 0), 3)
         self.assertEqual({"t0"}, run.state.plan.owners)
@@ -1324,7 +1323,7 @@ class PromiseTest(unittest.TestCase):
         run.on(here, 25)
         state = run.state
         assert state is not None
-        self.assertEqual({"t0"}, state.plan.lenders)
+        self.assertEqual(("t0",), state.plan.lenders)
         now, full = long_after(here), readings.Look(0.05, 0.95, 7e7, 1e8, 0.3)
         was = dataclasses.replace(state, looks={**now.looks, "t0": full}, deviation=0.0)
         for later, ends in (
@@ -1377,7 +1376,7 @@ class PromiseTest(unittest.TestCase):
         run = Run()
         run.on(idle, 25)
         assert run.state is not None
-        self.assertEqual(({"t0"}, Phase.REST), (run.state.plan.lenders, run.state.phase))
+        self.assertEqual((("t0",), Phase.REST), (run.state.plan.lenders, run.state.phase))
         layout = run.decisions[-1].layout
         others = {layout.mask_of("t1"), layout.mask_of("t2")}
         self.assertIn(layout.mask_of("t0"), others)

@@ -58,10 +58,8 @@ def _dca_off(
 ) -> tuple[str, ...]:
     """Return the root ports above devices of storage antagonists."""
     storage = {one.id for one in labels if one.kind is DeviceKind.STORAGE and one.id in trash}
-    devices = {device for one in inventory.tenants if one.id in storage for device in one.devices}
-    return tuple(
-        port.address for port in inventory.domain.dca_ports if not devices.isdisjoint(port.devices)
-    )
+    ports = inventory.domain.dca_ports
+    return tuple(p.address for p in ports if any(t.id in storage for t in inventory.below(p)))
 
 
 def _high(domain: CacheDomain, label: Label, guarded: bool) -> WayMask:
