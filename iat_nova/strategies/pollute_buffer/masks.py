@@ -101,7 +101,8 @@ def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, 
     """Return the own ways that fit: held ways, then guarantees of critical tenants, then others.
 
     The first two owners reach the shared ways, held tenants never: these come last. Among equal
-    priorities the most stalled tenants come first.
+    priorities the most stalled tenants come first, but the largest guarantees are kept first: a
+    large one is not given up for a small one.
     """
     domain, tenants = inventory.domain, inventory.tenants
     ranked = sorted(
@@ -112,34 +113,25 @@ def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, 
             t.id,
         ),
     )
-    asked = {t.id: Own(t.id, max(t.ways.kept, domain.min_ways)) for t in ranked}
+    asked = [Own(t.id, max(t.ways.kept, domain.min_ways)) for t in ranked]
     host = any(tenant.kind is TenantKind.HOST for tenant in tenants)
     classes = domain.classes - int(not host) - CLASSES_SHARED  # for masks of their own
     left = _free(domain, ddio)
-    if len(asked) == len(tenants) <= classes and sum(o.ways for o in asked.values()) <= left:
-        return tuple(asked.values())
+    if len(asked) == len(tenants) <= classes and sum(one.ways for one in asked) <= left:
+        return tuple(asked)
     left -= _shared_least(domain)
-    held = [asked[t.id] for t in ranked if t.ways.held]
-    critical = [asked[t.id] for t in ranked if t.priority is not Priority.BE]
-    kept: tuple[Own, ...] = ()
-    for further in (held, critical, asked.values()):
-        kept = _most(kept, [one for one in further if one not in kept], left, classes)
-    return tuple(one for one in asked.values() if one in kept)
+    served = {t.id: (not t.ways.held, t.priority is Priority.BE) for t in ranked}
+    kept: set[Own] = set()
+    for one in sorted(asked, key=lambda one: (*served[one.tenant], -one.ways)):
+        if one.ways <= left and len(kept) < classes:
+            kept.add(one)
+            left -= one.ways
+    return tuple(one for one in asked if one in kept)
 
 
 def standing(tenant: Tenant) -> tuple[bool, bool]:
     """Return a sort key of owners: held tenants come last, and best-effort after critical ones."""
     return tenant.ways.held, tenant.priority is Priority.BE
-
-
-def _most(kept: tuple[Own, ...], asked: Sequence[Own], left: int, classes: int) -> tuple[Own, ...]:
-    """Return `kept` and those of `asked` that together have most ways; of equals the first."""
-    found = {(sum(one.ways for one in kept), len(kept)): kept}
-    for one in asked:
-        for (ways, count), owners in list(found.items()):
-            if ways + one.ways <= left and count < classes:
-                found.setdefault((ways + one.ways, count + 1), (*owners, one))
-    return found[max(found, key=lambda key: key[0])]
 
 
 def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:

@@ -1572,10 +1572,11 @@ class PromiseTest(unittest.TestCase):
                 self.assertEqual(owners, run_once(here).plan.owners)
 
     def test_few_classes_go_to_the_largest_guarantees(self) -> None:
-        """Of 1, 1, 2 and 3 ways, the two that fit into two classes are 2 and 3."""
-        asked = [plan.Own(f"t{number}", ways) for number, ways in enumerate((1, 1, 2, 3))]
-        self.assertEqual(tuple(asked[2:]), masks._most((), asked, 7, 2))
-        self.assertEqual((asked[0], asked[3]), masks._most((), asked, 4, 2))
+        """Of 1, 1, 2 and 3 ways, two classes hold 2 and 3; with less room 3, and the first of 1."""
+        here = promising(host(*[(PC, FITS)] * 4, classes=5), 1, 1, 2, 3)
+        for ddio, owners in ((2, {"t2", "t3"}), (5, {"t0", "t3"})):  # 7 and 4 ways are free
+            kept = masks.promised(here.inventory, ddio, {})
+            self.assertEqual(owners, {one.tenant for one in kept})
 
 
 class RulesTest(unittest.TestCase):
