@@ -34,6 +34,7 @@ from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, message
 
 _INTEL, _AMD = "GenuineIntel", "AuthenticAMD"
+_BEFORE_IO_RDT = (events.BROADWELL, events.SKYLAKE, events.ICE_LAKE, events.SAPPHIRE_RAPIDS)
 
 
 class Level(enum.StrEnum):
@@ -117,7 +118,7 @@ def findings(host: Host, *, agent: int | None = None) -> list[Finding]:
     """Examine all interfaces; return findings in the order of repair.
 
     `agent`: PID of a running agent, whose resources do not count as another owner's. Parts that
-    only another maker's CPUs have, and that are not there, have no finding.
+    only another maker's or later CPUs have, and that are not there, have no finding.
     """
     found = []
     for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha):
@@ -310,13 +311,13 @@ def _io_alloc(host: Host) -> list[Finding]:
 
 
 def _io_rdt(host: Host) -> list[Finding]:
-    subject = "I/O RDT"
-    if host.cpu_model.vendor != _INTEL:
+    earlier = host.model in _BEFORE_IO_RDT and not host.roots.irdt.exists()
+    if host.cpu_model.vendor != _INTEL or earlier:
         return []
     try:
-        return [Finding(subject, Level.OK, host.io_rdt().described())]
+        return [Finding("I/O RDT", Level.OK, host.io_rdt().described())]
     except HardwareError as error:
-        return [refusal(subject, error)]
+        return [refusal("I/O RDT", error)]
 
 
 def _perf(host: Host) -> list[Finding]:
@@ -344,7 +345,7 @@ def _clusters(host: Host) -> list[Finding]:
 
 def _cha(host: Host) -> list[Finding]:
     intel = host.cpu_model.vendor == _INTEL
-    if intel and host.model is not None and host.model.cha is None:
+    if intel and (host.model is None or host.model.cha is None):
         return [Finding("CHA PMUs", Level.MISSING, message("cha-events-unknown"))]
     pmus = cha_pmus(host.roots.pmus)
     if pmus:

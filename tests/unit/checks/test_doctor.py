@@ -221,7 +221,7 @@ class Host(DoctorCase):
         self.assertLessEqual(max(len(line) for line in lines if "/" not in line), 70)
         self.assertIn("verdict", out[out.index("theirs") :])
         status, out, _ = self.run_it("doctor", "-f", "value", "-c", "level")
-        self.assertEqual({"ok", "missing", "observe", "chosen"}, set(out.split()))
+        self.assertEqual({"ok", "observe", "chosen"}, set(out.split()))
 
 
 class Around(DoctorCase):

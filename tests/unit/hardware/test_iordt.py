@@ -131,6 +131,8 @@ class Doctor(test_probe.HostCase):
         (self.roots.msr / "0/cpuid").unlink()
         self.check_missing("file-unusable", "load-cpuid")
         self.roots.irdt.unlink()
+        self.assertNotIn("I/O RDT", self.findings())  # Skylake never has it
+        self.be("granite rapids")
         self.check_missing("iordt-no-table")
         self.be("amd")
         self.assertNotIn("I/O RDT", self.findings())

@@ -125,11 +125,11 @@ class Findings(HostCase):
         self.assertRegex(text(one.remedy), remedy)
 
     def test_all_is_well(self):
-        """On a host that has everything nothing is missing but what later CPUs have."""
+        """On a host that has everything nothing is missing, nor what other CPUs have."""
         before = self.tree.state()
         found = probe.findings(self.host())
         bad = [one.subject for one in found if one.level is not Level.OK]
-        self.assertEqual(["I/O RDT"], bad)
+        self.assertEqual([], bad)
         self.assertEqual((), probe.reasons(found, Level.OBSERVE))
         self.assertEqual((before, []), (self.tree.state(), self.msr.writes))
 
@@ -139,6 +139,7 @@ class Findings(HostCase):
         self.check("CPU", Level.MISSING, message("cpu-unknown", name="Xeon E5-2650",
                    vendor="GenuineIntel", family=6, model=45), "report-cpu")  # fmt: skip
         self.assertNotIn("perf", self.findings())
+        self.check("CHA PMUs", Level.MISSING, "cha-events-unknown")
 
     def test_resctrl_not_mounted(self):
         """What to mount is told."""
@@ -261,7 +262,12 @@ class Findings(HostCase):
             pmu.rename(self.folder / pmu.name)
         of_intel = {"DDIO register 0xc8b", "CHA PMUs", "I/O RDT"}
         of_amd = {"io_alloc", "amd_df PMU"}
-        for who, own, others in (("skylake", of_intel, of_amd), ("amd", of_amd, of_intel)):
+        for who, own, others in (
+            ("granite rapids", of_intel, of_amd),
+            ("skylake", of_intel - {"I/O RDT"}, {*of_amd, "I/O RDT"}),
+            ("strange", of_intel, of_amd),
+            ("amd", of_amd, of_intel),
+        ):
             self.be(who)
             found = self.findings().keys()
             self.assertEqual((own, set()), (own & found, others & found), who)
