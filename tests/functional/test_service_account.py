@@ -462,8 +462,7 @@ class OneByOne(AdversaryCase):
 
     def test_a_hard_link_of_a_lock(self):
         """Where the kernel allows such links (fs.protected_hardlinks = 0) root still refuses."""
-        with OwnedFolder(self.state).acting_as_owner():
-            SnapshotFile(self.state / "snapshot.json", {}).write({"x": {}})
+        SnapshotFile(self.state / "snapshot.json", {}).write({"x": {}})  # as the folder's owner
         os.link(self.outside / "writer.lock", self.run_folder / "writer.lock")
         self.before = self.seen()
         self.assertEqual(1, self.as_root(self.command("restore")))

@@ -8,8 +8,14 @@ import shutil
 import unittest
 from unittest import mock
 
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.cat import resctrl_fs
+from iat_nova.hardware.api import (
+    DEFAULT_CLASS,
+    ClassMask,
+    DomainOffline,
+    ForeignHand,
+    HardwareError,
+)
+from iat_nova.hardware.cat import limits, resctrl_fs
 from iat_nova.hardware.cat.resctrl import PREFIX, Resctrl
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.model import BandwidthControl, WayMask, message
@@ -390,6 +396,14 @@ class Watching(Applying):
         self.tree.write(f"{PREFIX}1/schemata", "L3:0=7\n")
         self.assertEqual((self.changed(0, 0x7, 0x3),), self.inspect())
         self.assertIn("L3:0=7", self.tree.read(f"{PREFIX}1/schemata"))
+
+    def test_a_change_counts_if_seen_twice(self):
+        """A single reading may have met a CPU that goes or comes; nothing is written either way."""
+        seen = [(self.changed(0, 0x7, 0x3),), ()]
+        limits.check_unchanged(lambda: seen.pop(0))
+        self.assertEqual([], seen)
+        with raises(self, ForeignHand, "is 0x7, the agent wrote 0x3"):
+            limits.check_unchanged(lambda: (self.changed(0, 0x7, 0x3),))
 
     def test_a_foreign_default_mask(self):
         """The default group counts once we have written it."""
@@ -830,8 +844,8 @@ class Bandwidth(Tree, unittest.TestCase):
         """Limits of others that are no step of ours are kept to the eighth, and lower ones hold."""
         self.tree.be_amd()
         self.tree.mkdir("theirs")
-        for group, limits in (("", "0=333;1=2047"), ("theirs", "0=17;1=1001")):
-            self.tree.write(f"{group}/schemata".lstrip("/"), f"MB:{limits}\n")
+        for group, shown in (("", "0=333;1=2047"), ("theirs", "0=17;1=1001")):
+            self.tree.write(f"{group}/schemata".lstrip("/"), f"MB:{shown}\n")
         found, allocator = self.tree.state(), self.make()
         saved = json.loads(json.dumps(allocator.save()))
         for domain, limit in ((0, 480), (1, 191)):
