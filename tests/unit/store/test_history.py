@@ -13,14 +13,9 @@ import sqlite3
 import tempfile
 import time
 import unittest
-import zlib
 from unittest import mock
 
 from iat_nova.model import (
-    Decision,
-    DomainInventory,
-    PortRates,
-    Rates,
     WayMask,
     message,
     verbatim,
@@ -28,7 +23,7 @@ from iat_nova.model import (
 from iat_nova.report import view
 from iat_nova.report.log import LogLanguage
 from iat_nova.store import database as history_db
-from iat_nova.store import packing, records, retention
+from iat_nova.store import records, retention
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event
 from iat_nova.store.writer import History, _Writer
@@ -182,49 +177,6 @@ class TestWhatIsKept(HistoryCase):
         with self.assertRaisesRegex(ValueError, "inventory 77"):
             self.history.record(stories.quiet(1, self.clock.wall_s, inventory_id=77))
 
-    def test_foreign_state(self):
-        """A plug-in's state of another form does not keep the iteration from being read."""
-        packed = packing.pack_iteration(stories.quiet(1, 0.0), whole=True)
-        state = records.text({"q_table": [1, 2]})
-        back = packing.unpack_iteration(packed.seen, state, wall_s=0.0, domain=0, inventory_id=1)
-        self.assertEqual({"q_table": [1, 2]}, back.state)
-
-    def test_rates_come_back_bit_by_bit(self):
-        """Those that are counts over the interval, and those that are not; what is absent is."""
-        told, per_s = stories.quiet(1, 0.0), 1.0 / 1.0000372
-        counted = Rates(2007847041 * per_s, 3 * per_s, 1e6 / 3, 0.0, None, 7 * per_s, 4096, None)
-        for tenants in ({"a": counted}, {"a": Rates(1.0, 2.0, 3.5, 4e300)}, {}):
-            sample = dataclasses.replace(
-                told.sample,
-                interval_s=1.0000372,
-                tenants=tenants,
-                ddio_hits_per_s=31 * per_s,
-                ddio_misses_per_s=None,
-                memory_bytes_per_s=0.1,
-                ports={"0000:5e:00.0": PortRates(4096, 7 * per_s)} if tenants else {},
-            )
-            packed = packing.pack_iteration(dataclasses.replace(told, sample=sample), whole=False)
-            back = packing.unpack_iteration(packed.seen, None, wall_s=0.0, domain=0, inventory_id=1)
-            self.assertEqual(sample, back.sample)
-        self.assertEqual(
-            [2007847041, 3, 1e6 / 3, 0, None, 7, 4096],
-            packing._listed(packing._RATES, counted, 1.0000372),
-        )
-
-    def test_before_bandwidth_was_limited(self):
-        """Groups, tenants and cache domains of an earlier version: nobody was limited."""
-        decision = stories.burst(1, stories.NIGHT, 2).decision
-        plain = records.unstructure(decision)
-        for group in plain["layout"]["groups"]:
-            del group["bandwidth"]
-        self.assertEqual(decision, records.structure(plain, Decision))
-        inventory = stories.inventory()
-        plain = records.unstructure(inventory)
-        del plain["domain"]["bandwidth"]
-        for tenant in plain["tenants"]:
-            del tenant["bandwidth_min"], tenant["weight"]
-        self.assertEqual(inventory, records.structure(plain, DomainInventory))
-
     def test_state_that_cannot_be_stored(self):
         """A plug-in's state that is no data, or raises, costs the state only, which is told."""
 
@@ -255,30 +207,6 @@ class TestWhatIsKept(HistoryCase):
             self.assertTrue(self.history.flush(60.0))
         self.assertEqual("decision-not-recorded", self.read().events(1)[0].message.code)
         self.assertEqual(good.decision, self.read().latest(0).iteration.decision)
-
-    def test_another_form_is_named(self):
-        """A record of another version is an error that says so."""
-        with self.assertRaisesRegex(records.RecordError, "Status has another form"):
-            records.structure({"mode": "enforce"}, records.Status)
-        with self.assertRaisesRegex(records.RecordError, "damaged"):
-            records.unpack(b"no zlib")
-
-
-class TestSqueeze(unittest.TestCase):
-    def test_counts(self):
-        """Digits that do not recur take some 10 % less than zlib's defaults make of them."""
-        chance = random.Random(3)
-        base, written = (
-            records.text(
-                {f"guest{n}": [chance.randrange(10**9) for _ in range(4)] for n in range(15)}
-            )
-            for _ in range(2)
-        )
-        usual = zlib.compressobj(records.LEVEL, zdict=base)
-        least = len(usual.compress(written) + usual.flush())
-        squeezed = records.squeeze(written, base)
-        self.assertEqual(written, records.expand(squeezed, base))
-        self.assertLess(len(squeezed), 0.93 * least)
 
 
 class PacedClock(stories.SetClock):
