@@ -2,7 +2,9 @@
 """Which values can be changed."""
 
 import dataclasses
+import importlib
 import inspect
+import pkgutil
 import types
 
 
@@ -25,3 +27,12 @@ def changeable(module: types.ModuleType) -> list[str]:
                 continue
             found.append(f"{name}.{field.name}")
     return found
+
+
+def changeable_in(package: types.ModuleType) -> dict[str, list[str]]:
+    """Return what `changeable` finds in the modules of a package, by the module's name."""
+    names = [module.name for module in pkgutil.iter_modules(package.__path__)]
+    found = {
+        name: changeable(importlib.import_module(f"{package.__name__}.{name}")) for name in names
+    }
+    return {name: values for name, values in found.items() if values}

@@ -4,8 +4,9 @@
 import dataclasses
 import unittest
 
+from iat_nova.policy import owners
 from iat_nova.policy.owners import POOL, guest_id, owners_of
-from tests.unit import stories
+from tests.unit import frozen, stories
 from tests.unit.policy.hosts import facts, guest
 
 
@@ -38,3 +39,10 @@ class OwnersTest(unittest.TestCase):
                 self.assertEqual([code] if code else [], notes)
                 others = set(host.host.online_cpus) - {2, 3} - (left or set())
                 self.assertEqual(others, owners.host)
+
+
+class ValuesTest(unittest.TestCase):
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(owners))
+        self.assertTrue(frozen.values(owners))

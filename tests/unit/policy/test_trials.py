@@ -11,6 +11,7 @@ import yaml
 from iat_nova import policy
 from iat_nova.policy import PolicyError, schema, trials
 from tests.said import raises, sentence
+from tests.unit import frozen
 from tests.unit.policy.hosts import EXAMPLES, ONE, TWO, facts, guest
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -239,3 +240,10 @@ class TestHost(unittest.TestCase):
         self.assertEqual([(0, 1, 2, 3), (4, 5, 6, 7)], [d.cpus for d in one.facts.host.domains])
         with raises(self, PolicyError, "has CPUs 0-7"):
             trials.parse(tests % "8", "t.yaml")
+
+
+class TestValues(unittest.TestCase):
+    def test_frozen(self):
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(trials))
+        self.assertTrue(frozen.values(trials))

@@ -7,6 +7,7 @@ import unittest
 from iat_nova.model import DeviceModel, Priority, TenantKind, WayRequest
 from iat_nova.strategies import prospect
 from iat_nova.strategies.prospect import CAME, Prospect
+from tests.unit import frozen
 from tests.unit.build import tenant
 from tests.unit.strategies.test_pressure import BATCH, CYCLES, DB, host, rates, sample
 
@@ -109,3 +110,10 @@ class ProspectTest(unittest.TestCase):
         self.assertAlmostEqual(math.sqrt(1.44 * 2.0) - 1, found.most)
         self.assertEqual((1, 2), (found.known, found.guests))
         self.assertIsNone(prospect.together([]))
+
+
+class ValuesTest(unittest.TestCase):
+    def test_frozen(self):
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(prospect))
+        self.assertTrue(frozen.values(prospect))

@@ -7,7 +7,7 @@ import random
 import unittest
 
 from iat_nova.experiments.plant import loop
-from iat_nova.experiments.strategies.a4 import A4, detection, layout, zones
+from iat_nova.experiments.strategies.a4 import A4, detection, layout, state, zones
 from iat_nova.experiments.strategies.a4.reading import read
 from iat_nova.experiments.strategies.a4.state import (
     A4Memory,
@@ -38,7 +38,7 @@ from iat_nova.store import records
 from iat_nova.strategies import registry
 from iat_nova.strategies.layout.check import check
 from tests import said
-from tests.unit import build
+from tests.unit import build, frozen
 
 DOMAIN = build.domain()
 HP_NET = Label("hp-net", True, DeviceKind.NETWORK)
@@ -538,3 +538,10 @@ class ClosedLoopTest(unittest.TestCase):
                 moves.append(bool(decision.moved))
             self.assertEqual("stable", decision.phase)
             self.assertFalse(any(moves[-30:]), number)
+
+
+class ValuesTest(unittest.TestCase):
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(state))
+        self.assertTrue(frozen.values(state))

@@ -3,9 +3,10 @@
 
 import unittest
 
+from iat_nova.experiments.strategies import unmanaged
 from iat_nova.experiments.strategies.unmanaged import Unmanaged
 from iat_nova.model import Decision, DomainInventory, Group, Priority, Sample, WayMask
-from tests.unit import build
+from tests.unit import build, frozen
 
 
 class UnmanagedTest(unittest.TestCase):
@@ -45,3 +46,10 @@ class UnmanagedTest(unittest.TestCase):
         self.assertEqual(WayMask(0x7E0), last.layout.mask_of("a"))
         *_, last = self._decisions(reserved_ways=WayMask(0x010), sparse_masks=True)
         self.assertEqual(WayMask(0x7EF), last.layout.mask_of("b"))
+
+
+class ValuesTest(unittest.TestCase):
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(unmanaged))
+        self.assertTrue(frozen.values(unmanaged))

@@ -8,9 +8,11 @@ import unittest
 
 from iat_nova.model import Action, Allocation, Decision, Parameters, Priority, WayMask
 from iat_nova.model.message import message, verbatim
+from iat_nova.strategies.iat import controller
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant
+from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, Story, exception_of, guest, host, rates, stack
 
@@ -597,3 +599,10 @@ class TestTenants(unittest.TestCase):
         story = Story((guest("x", PC),)).settled()
         seen = [story.second({"x": rates(5 * M * 1.02**n, 1 * M)}).stable for n in (1, 2)]
         self.assertEqual([True, False], seen)
+
+
+class TestValues(unittest.TestCase):
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(controller))
+        self.assertTrue(frozen.values(controller))

@@ -7,12 +7,14 @@ import itertools
 import unittest
 
 from iat_nova.model import Action, DomainInventory, Parameters, Priority, Rates, Sample, Tenant
+from iat_nova.strategies.iat import own_demand
 from iat_nova.strategies.iat.controller import CoreOnly
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.own_demand import RULES, DemandSignal, DemandStanding, Do, standing
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import IatState
+from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import QUIET, M, Story, guest, rates
 
@@ -154,3 +156,10 @@ class TestTurns(unittest.TestCase):
             for decision in (story.decision, story.second(), story.second())
         ]
         self.assertEqual([["a"], [], ["b"]], grown)
+
+
+class TestValues(unittest.TestCase):
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(own_demand))
+        self.assertTrue(frozen.values(own_demand))
