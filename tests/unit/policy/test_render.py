@@ -89,6 +89,13 @@ z: {{ ways }}"""
         rendered = render("{% set a =\n 1 %}x: 1\ny: 2\n", ONE)
         self.assertEqual([("x: 1", 2), ("y: 2", 3)], where(rendered))
 
+    def test_several_expressions_in_a_line(self) -> None:
+        """The line is that of the first text; a value of two lines has its expression's."""
+        empty = "{{ '' }}{%- set k = 1 -%}\n\n{{ hostname }}: 1"
+        self.assertEqual([("node1: 1", 3)], where(render(empty, ONE)))
+        value = "x: 1\n\n{{ 'a: 1\\nb' }}: 2"
+        self.assertEqual([("x: 1", 1), ("a: 1", 3), ("b: 2", 3)], where(render(value, ONE)))
+
     def test_macros_and_raw_text(self) -> None:
         """A macro's lines are those of its body; raw text keeps its own."""
         macro = "{% macro m(x) %}\n{{ x }}: 1\n{% endmacro %}\n"

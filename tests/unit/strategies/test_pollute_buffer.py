@@ -11,6 +11,7 @@ from iat_nova.experiments.plant import loop
 from iat_nova.experiments.plant.curves import InboundWrites, Load, MissCurve, Piece
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
+    DDIO,
     Action,
     BandwidthControl,
     CacheDomain,
@@ -527,6 +528,19 @@ class TrialTest(unittest.TestCase):
                     self.assertIsNone(why)
                     after, why, _ = seen(after, factor)
                 self.assertEqual(changed, why is not None)
+
+    def test_counters_of_ddio_that_come_are_no_other_load(self) -> None:
+        """At rest tenants are watched: whether devices' lines are counted changes nothing."""
+        here = host((PC, FITS), (BE, STREAM))
+        now = judge.Now.seen(here.inventory, here.sample(None, 1.0, random.Random(1), 0.0))
+        self.assertIn(DDIO, now.looks)
+        uncounted = {one: look for one, look in now.looks.items() if one != DDIO}
+        state = PolluteBuffer(Parameters()).initial(here.inventory, 0.0)
+        for before, after in ((uncounted, now.looks), (now.looks, uncounted)):
+            rest = dataclasses.replace(state, looks=before, phase=Phase.REST)
+            _, why, reasons = watch.watch(rest, dataclasses.replace(now, looks=after))
+            self.assertIsNone(why)
+            self.assertEqual(["same-load"], [one.code for one in reasons])
 
     def test_what_did_not_pay_is_not_tried_again_because_a_neighbour_comes(self) -> None:
         """A best-effort guest that fills nothing changes nothing; a critical one might."""

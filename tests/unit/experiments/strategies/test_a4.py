@@ -179,6 +179,22 @@ class DetectionTest(unittest.TestCase):
             self.assertEqual((), self.found(phase, now).antagonists)
             self.assertEqual(("hp",), self.found(phase, now, launched=("hp", "lp")).antagonists)
 
+    def test_each_size_has_its_step(self) -> None:
+        """A zone that grows, shrinks or is taken back: from so many ways to so many."""
+        run = Run(HP_NET, HP, LP)
+        steps = [
+            (step.action.value, step.ways_before, step.ways_after, step.reason.code)
+            for number in range(24)
+            for step in run.second(hp=5 < number < 20).steps
+            if step.subject == "layout"
+        ]
+        low, trash = "low-zone-size", "trash-ways-size"
+        self.assertEqual(
+            [("grow", 2, 3, low), ("grow", 3, 4, low), ("undo", 4, 3, "size-because")], steps[:3]
+        )
+        self.assertEqual([("shrink", 3, 2, low), ("grow", 0, 2, trash)], steps[3:5])
+        self.assertEqual([("shrink", 7, 6, trash), ("shrink", 6, 5, trash)], steps[-2:])
+
     def test_storage_that_crowds_the_network_in_ddios_ways(self) -> None:
         """DDIO misses over 40 %, over 35 % of the network's bytes, its LLC misses over 40 %."""
         bad = {"ddio_miss": 41.0, "storage": 3.6e9, "network": 1e10, "ssd": TickRates(59.0, None)}

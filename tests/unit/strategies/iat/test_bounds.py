@@ -24,10 +24,10 @@ from iat_nova.model import (
 from iat_nova.policy import holds
 from iat_nova.strategies.iat import invariants
 from iat_nova.strategies.iat.controller import Controller
-from iat_nova.strategies.iat.ledger import Ledger
+from iat_nova.strategies.iat.ledger import Granted, Ledger
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import Cause, Grant
+from iat_nova.strategies.iat.state import Cause, Grant, RosterMember
 from tests.unit.build import domain
 from tests.unit.strategies.iat import plant
 from tests.unit.strategies.iat.worlds import M, Story, guest, rates, stack
@@ -114,6 +114,21 @@ class TestWhoGives(unittest.TestCase):
             self.assertEqual({"x": wanted, "pc": 2}, ledger.counts)
             taken = ledger.steps[0]
             self.assertEqual(("pc", 3, 2), (taken.subject, taken.ways_before, taken.ways_after))
+
+    def test_who_gives_a_way(self) -> None:
+        """The step names the giver's misses; they are unknown of a giver without counters."""
+        story = Story((guest("x", BE, 5), guest("pc", PC, 6))).settled()
+        roster, pc = Roster.of(story.inventory), RosterMember.of(story.inventory.tenants[1])
+        for seen, expected in (({"x": rates(10 * M, 3 * M)}, 3 * M), ({}, None)):
+            sample = dataclasses.replace(story.sample(), tenants=seen)
+            ledger = Ledger(roster, Parameters(), PRESETS["iat"], story.state, sample)
+            self.assertIs(Granted.YES, ledger.grant(pc, Cause.CORE_DEMAND, message("why")))
+            (gave, *_) = ledger.steps
+            self.assertEqual((Action.GIVE, "x", 5, 4), (
+                gave.action, gave.subject, gave.ways_before, gave.ways_after
+            ))  # fmt: skip
+            self.assertEqual(expected, gave.reason.values["misses_per_s"])
+            self.assertEqual({"x": 4, "pc": 7}, ledger.counts)
 
     def test_no_way_comes_back_to_who_has_its_maximum(self) -> None:
         """It stays in the pool then."""
