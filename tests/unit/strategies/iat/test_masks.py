@@ -52,6 +52,7 @@ class LendTest(unittest.TestCase):
             self.assertEqual(WayMask(expected), found.mask_of("host"))
             self.assertEqual(before, found.counted)
             self.assertEqual(found.lent is not None, before != found)
+            self.assertEqual(found.lent is not None, before.mask_of("host") != expected)
             self.assertEqual([g.mask for g in found.groups], sorted(g.mask for g in found.groups))
 
     def test_the_hardware(self):
@@ -63,6 +64,14 @@ class LendTest(unittest.TestCase):
         coerced = domain(coerced_ways=WayMask(0x180))
         self.assertEqual(0x7F, lend(coerced, "host", before).mask_of("host"))
         self.assertEqual(0x1FF, lend(coerced, "host", layout(("host", 0x4))).mask_of("host"))
+
+    def test_ends_of_the_cache(self):
+        """Lent ways end with the cache's; DDIO may lie below them, or in reserved ways."""
+        below = Layout(WayMask(0x3), (Group(("host",), WayMask(0x400)),))
+        self.assertEqual(0x7FC, lend(domain(), "host", below).mask_of("host"))
+        reserved = domain(reserved_ways=WayMask(0x400))
+        found = lend(reserved, "host", layout(("host", 0x1)))
+        self.assertEqual(0x1FF, found.mask_of("host"))
 
     def test_nobody_else(self):
         """Guests are lent nothing, nor is a host's class that shares their mask."""
