@@ -111,7 +111,7 @@ SENTENCES: Mapping[str, str] = {
     "hold-by": "{terms:also} by {by}",
     "hold-because": "{terms:also}: {reason}",
     "hold-unreadable": "{error:also}",
-    "hold-refused": "the hold of {name} at {ways} ways is not in force: {cause:also}",
+    "hold-refused": "the hold of {name} at {ways:ways} is not in force: {cause:also}",
     "hold-asked-no-more": "the hold of {name} has ended",
     "hold-waits": "{name} is not on this host; its hold waits",
     "hold-not-kept": "{name} does not have the ways at which it is held: {cause:also}",
@@ -119,7 +119,7 @@ SENTENCES: Mapping[str, str] = {
     "hold-below-guarantee": "its flavor guarantees it {ways} (iat:llc_ways)",
     "hold-below-least": "cache domain {domain} wants masks of {ways} ways at least",
     "hold-no-room": "cache domain {domain} has {usable} ways for tenants; the other tenants keep "
-    "{keep:list}: {left} ways can be held",
+    "{keep:list}: {left:ways} can be held",
     "hold-no-room-at-all": "cache domain {domain} has {usable} ways for tenants; the other "
     "tenants keep {keep:list}: no way can be held before another hold or a guest ends",
     "hold-keeps": "{name} {ways}",
@@ -152,8 +152,8 @@ SENTENCES: Mapping[str, str] = {
     "({reasons:also}): run iat-nova provider-config --withdraw -o {path}, then restart "
     "nova-compute",
     "placement-agrees": "provider.yaml agrees with this host",
-    "offer": "{ways} ways, at most {most} a guest, with {traits:list}",
-    "offer-from": "{ways} ways, {least} to {most} a guest, with {traits:list}",
+    "offer": "{ways:ways}, at most {most} a guest, with {traits:list}",
+    "offer-from": "{ways:ways}, {least} to {most} a guest, with {traits:list}",
     "offer-least": "a mask of this CPU has {least} ways at least: a flavor of fewer would get "
     "{least}, so Placement gives it no host of this kind (min_unit)",
     "offer-nothing": "nothing",

@@ -97,7 +97,7 @@ SENTENCES: Mapping[str, str] = {
     "class-never-reached": "never reached: {by} matches all guests that this class matches",
     "own-guarantees-share": "the minimums of stack, host and pool are {ways} ways together, the "
     "LLC has {usable} for tenants: some will share",
-    "class-guarantees-share": "the minimum of a guest of {class} is {ways} ways, of stack, host "
+    "class-guarantees-share": "the minimum of a guest of {class} is {ways:ways}, of stack, host "
     "and pool {own}; the LLC has {usable} for tenants: some will share",
     # tests of policies
     "trial-differs": "{key}: expected {wanted}, found {found}",

@@ -4,7 +4,7 @@
 import dataclasses
 import unittest
 
-from iat_nova.model import Group, Hold, Layout, WayMask, WayRequest
+from iat_nova.model import Group, Hold, Layout, Pause, WayMask, WayRequest, message
 from iat_nova.policy import holds
 from iat_nova.report.sentences import text
 from tests.unit import stories
@@ -51,6 +51,26 @@ class TestApply(unittest.TestCase):
         held, refused = holds.apply(self.domains, (second, first))
         self.assertEqual(({second}, 6), (set(refused), bounds(held).min))
         self.assertIn("pc1 6", text(refused[second]))
+
+    def test_after_a_refusal(self):
+        """A hold that is refused does not keep later ones from being applied."""
+        first = Hold(UUID, "pc1", 10, 1.0)
+        held, refused = holds.apply(self.domains, (first, Hold("stack", "vswitch", 5, 2.0)))
+        self.assertEqual(({first}, 5), (set(refused), bounds(held, "stack").min))
+
+    def test_up_to_the_last_way(self):
+        """Minimums that just fit are kept apart: tenants share only where they do not fit."""
+        inventory = self.domains[0]
+        stack, critical, best = inventory.tenants
+        eight = dataclasses.replace(critical, ways=WayRequest(8, 8, 8))
+        two = dataclasses.replace(best, ways=WayRequest(2, 2, 8))
+        full = {0: dataclasses.replace(inventory, tenants=(stack, eight, two))}
+        self.assertIn("8 ways can be held", self.refusal(Hold(UUID, "pc1", 9, 1.0), full))
+        self.assertIn(
+            "keep pc1 8, be1 2: 1 way can be held", self.refusal(Hold("stack", "s", 2, 1.0), full)
+        )
+        alone = {0: dataclasses.replace(inventory, tenants=(eight,))}
+        self.assertIn("11 ways can be held", self.refusal(Hold(UUID, "pc1", 12, 1.0), alone))
 
     def test_promises_come_first(self):
         """Fewer ways than a flavor promises are not held."""
@@ -114,3 +134,31 @@ class TestApply(unittest.TestCase):
         for mask, words in ((0x1E, "gives it 4"), (0x0E, "lets other tenants fill")):
             groups = (*others, Group((stories.PC,), WayMask(mask)))
             self.assertIn(words, text(holds.kept(tenant, Layout(layout.ddio, groups))))
+        gone = Layout(layout.ddio, others)
+        self.assertEqual(message("hold-given", ways=0), holds.kept(tenant, gone))
+
+
+class TestTerms(unittest.TestCase):
+    def test_begun_and_paused(self):
+        """End, operator and reason of a request, each where it was given."""
+        until, by = message("hold-until", until_s=9.0), {"by": "eve"}
+        for terms, ends in (
+            ({}, lambda open_end: open_end),
+            ({"until_s": 9.0}, lambda _: until),
+            (by, lambda open_end: message("hold-by", terms=open_end, by="eve")),
+            ({"reason": "a test"}, lambda one: message("hold-because", terms=one, reason="a test")),
+            (
+                {"until_s": 9.0, **by, "reason": "a test"},
+                lambda _: message(
+                    "hold-because", terms=message("hold-by", terms=until, by="eve"), reason="a test"
+                ),
+            ),
+        ):
+            with self.subTest(terms):
+                begun = holds.begun(Hold(UUID, "pc1", 3, 1.0, **terms))
+                self.assertEqual(
+                    {"name": "pc1", "ways": 3, "terms": ends(message("hold-until-release"))},
+                    begun.values,
+                )
+                paused = holds.paused(Pause(1.0, **terms))
+                self.assertEqual({"terms": ends(message("pause-until-resume"))}, paused.values)
