@@ -15,12 +15,14 @@ from iat_nova.model import (
     Group,
     Layout,
     Parameters,
+    PortGroup,
     Quantity,
     Rates,
     Sample,
     Step,
     WayMask,
     decisions,
+    message,
 )
 from tests.unit import frozen
 from tests.unit.policy.hosts import ONE
@@ -165,3 +167,73 @@ class TestLayout(unittest.TestCase):
             exact=False,
         )
         self.assertEqual(dataclasses.replace(plain, exact=False), lent.counted)
+
+    def test_usual(self):
+        """Unless told otherwise a layout is exact, every tenant alone, and nobody is limited."""
+        one = layout(("a", 0x3))
+        self.assertEqual((True, False, None), (one.exact, one.grouped, one.lent))
+        self.assertEqual(((), ()), (one.dca_off, one.ports))
+        self.assertEqual(100, one.groups[0].bandwidth)
+
+
+class TestPorts(unittest.TestCase):
+    """Ports p and q with ways of their own, beside DDIO's 0x600."""
+
+    def ports(self, **masks):
+        """A layout of one tenant, and these ports."""
+        groups = tuple(PortGroup((port,), WayMask(mask)) for port, mask in masks.items())
+        return layout(("a", 0x300), ports=groups)
+
+    def test_masks(self):
+        """By port; devices write into the ways of all ports and of DDIO."""
+        one = self.ports(p=0x80, q=0x180)
+        self.assertEqual({"p": 0x80, "q": 0x180}, one.port_masks)
+        self.assertEqual((0x80, 0x300, None), tuple(map(one.mask_of, ("p", "a", "r"))))
+        self.assertEqual((0x780, 0x600), (one.inbound, self.ports().inbound))
+        self.assertIsInstance(one.inbound, WayMask)
+
+    def test_overlaps(self):
+        """Ways of ports apart count as those of DDIO."""
+        one = layout(("a", 0x3), ("b", 0xC), ports=(PortGroup(("p",), WayMask(0x4)),))
+        self.assertEqual(("b",), one.overlaps_ddio)
+        both = layout(("a", 0x400), ("b", 0xC), ports=(PortGroup(("p",), WayMask(0x10)),))
+        self.assertEqual(("a",), both.overlaps_ddio)
+
+    def test_moved(self):
+        """Ports whose devices write elsewhere: with other ways, into DDIO's or out of them."""
+        plain, one = self.ports(), self.ports(p=0x80)
+        for after, before, moved in (
+            (plain, plain, ()),
+            (plain, None, ()),
+            (one, one, ()),
+            (one, plain, ("p",)),
+            (plain, one, ("p",)),
+            (one, None, ("p",)),
+            (self.ports(p=0x100), one, ("p",)),
+            (self.ports(p=0x80, q=0x100), one, ("q",)),
+            (self.ports(q=0x80), one, ("q", "p")),
+            (self.ports(p=0x600), plain, ()),
+            (self.ports(p=0x600), None, ()),
+        ):
+            with self.subTest(after=after.port_masks, before=before and before.port_masks):
+                self.assertEqual(moved, after.ports_moved_since(before))
+                gone = after.moved_since(before)
+                self.assertEqual(moved, tuple(one for one in gone if one in ("p", "q")))
+
+    def test_moved_with_ddio(self):
+        """A port among DDIO's moves with them, one with the same ways of its own does not."""
+        before = layout(ddio=0x600, ports=(PortGroup(("p",), WayMask(0x600)),))
+        after = layout(ddio=0x400, ports=(PortGroup(("p",), WayMask(0x600)),))
+        self.assertEqual((), after.ports_moved_since(before))
+        self.assertEqual(("p",), layout(ddio=0x400).ports_moved_since(before))
+
+
+class TestReasons(unittest.TestCase):
+    def test_against_an_action(self):
+        """Why the phase is what it is, and the reasons of the steps that do not act."""
+        why, grow, refuse = message("why"), message("grow"), message("refuse")
+        steps = (Step(Action.GROW, "a", grow), Step(Action.REFUSE, "a", refuse))
+        one = Decision(
+            0, 1, 1.0, False, "a", "a", None, (), steps, Allocation(2, {}), layout(), (), (why,)
+        )
+        self.assertEqual((why, refuse), one.reasons)

@@ -9,10 +9,13 @@ from iat_nova.model import (
     Attachment,
     AttachmentKind,
     BandwidthControl,
+    CacheDomain,
+    DeviceModel,
     DevicePort,
     Facts,
     Guest,
     HostFacts,
+    Mempool,
     Message,
     PmdThread,
     SwitchPort,
@@ -85,6 +88,31 @@ class TestLasting(unittest.TestCase):
         self.assertEqual(LASTING | changing | {"cpu"}, set(numbers(Facts, set())))
 
 
+class DeviceTest(unittest.TestCase):
+    def test_models(self) -> None:
+        """A guest that owns its device has buffers of its own; the kernel's stack has no CPUs."""
+        kind, model = AttachmentKind, DeviceModel
+        expected = {
+            kind.VF: model.SLICING,
+            kind.PF: model.SLICING,
+            kind.MACVTAP: model.SLICING,
+            kind.VDPA: model.SLICING,
+            kind.VHOST_USER: model.AGGREGATION,
+            kind.TAP: model.NONE,
+            kind.PCI: model.NONE,
+        }
+        self.assertEqual(set(kind), set(expected))
+        for one, of_kind in expected.items():
+            with self.subTest(one):
+                self.assertIs(of_kind, Attachment(one, "d").model)
+                self.assertIs(model.NONE, Attachment(one, "d", exclusive=False).model)
+
+    def test_mempools(self) -> None:
+        """Buffers of a ring circulate; those of a stack do not."""
+        for handler, in_turn in (("ring_mp_mc", True), ("stack", False), ("lf_ring", False)):
+            self.assertIs(in_turn, Mempool("ovs1", handler, 16384).in_turn)
+
+
 class BandwidthTest(unittest.TestCase):
     """From a percentage of memory bandwidth to a limit as the hardware has it."""
 
@@ -96,6 +124,21 @@ class BandwidthTest(unittest.TestCase):
         self.assertEqual((1, 1), control.percents)
         self.assertEqual(23.875, control.gbps(50))
         self.assertEqual(50.0, control.felt_below(381e9 / 8 / 2))
+
+    def test_percents(self) -> None:
+        """The least percentage and the step, whole numbers that are limits of their own."""
+        for least, step, whole, expected in (
+            (1, 1, 8, (13, 13)),
+            (1, 1, 99, (2, 2)),
+            (3, 1, 100, (3, 1)),
+            (8, 8, 500, (2, 2)),
+            (20, 8, 2048, (1, 1)),
+            (30, 20, 1000, (4, 2)),
+            (45, 10, 1000, (5, 1)),
+        ):
+            with self.subTest(least=least, step=step, whole=whole):
+                control = BandwidthControl(least, step, 2048, percent=False, whole=whole)
+                self.assertEqual(expected, control.percents)
 
     def test_percentages_are_different_limits(self) -> None:
         """Also where a percent is less than a step, of a slow memory or a coarse limit."""
@@ -143,3 +186,21 @@ class CacheDomainTest(unittest.TestCase):
         found = domain(device_ports=ports)
         self.assertEqual(("a", "c"), found.ports_of(("a1", "a", None, "c", "d")))
         self.assertEqual((), found.ports_of((None,)))
+
+    def test_usual(self) -> None:
+        """Unless told otherwise a cache takes any contiguous mask; DDIO is counted and sized."""
+        found = CacheDomain(0, (), 11, 16)
+        self.assertEqual((1, False), (found.min_ways, found.sparse_masks))
+        self.assertEqual((True, True), (found.ddio_resizable, found.ddio_counters))
+        self.assertEqual(0, found.coerced_ways | found.reserved_ways)
+        self.assertEqual(((), 0), (found.device_ports, found.shared_port_classes))
+        self.assertEqual(0, HostFacts("h", (found,), ()).unseen_domains)
+
+    def test_domain_of_a_cpu(self) -> None:
+        """The domain that has it; none for a CPU of none."""
+        domains = (CacheDomain(0, (0, 1), 11, 16), CacheDomain(1, (2, 3), 11, 16))
+        host = HostFacts("h", domains, (0, 1, 2))
+        self.assertEqual(
+            [domains[0], domains[1], domains[1], None], [host.domain_of(n) for n in (0, 2, 3, 4)]
+        )
+        self.assertFalse(look(0).guests[0].cachetune)

@@ -125,8 +125,8 @@ class LossTest(unittest.TestCase):
         measured = sample({"db": rates(1e6), "batch": rates(9e6)}, ddio_misses_per_s=2e6)
         fills = pressure.fills(inventory, measured, masks)
         self.assertAlmostEqual(4 / 11, fills["db"].share)
-        self.assertLess(fills["batch"].share, 7 / 11)
-        self.assertGreater(fills["batch"].share, 5 / 11)
+        # Five ways alone, and of two more 9/7 M lines beside 1 M of devices.
+        self.assertAlmostEqual((5 + 2 * 9 / 16) / 11, fills["batch"].share)
         self.assertFalse(fills["db"].monitored)
 
     def test_devices_fill_the_ways_of_ports_aside_as_well(self) -> None:
@@ -139,10 +139,124 @@ class LossTest(unittest.TestCase):
         aside = pressure.fills(inventory, measured, {**masks, "disk": WayMask(0x100)})
         self.assertAlmostEqual(1 / 11 / 3, aside["batch"].share)
         reaching = {**masks, "db": WayMask(0x6FF), "disk": WayMask(0x100)}
-        self.assertGreater(  # and fewer into DDIO's ways
-            pressure.fills(inventory, measured, reaching)["db"].share,
-            pressure.fills(inventory, measured, {**masks, "db": WayMask(0x6FF)})["db"].share,
-        )
+        beside = pressure.fills(inventory, measured, {**masks, "db": WayMask(0x6FF)})["db"].share
+        self.assertAlmostEqual((8 + 2 * 0.1 / 3.1) / 11, beside)
+        fewer = pressure.fills(inventory, measured, reaching)["db"].share  # into DDIO's ways
+        self.assertAlmostEqual((8 + 2 * 0.1 / 2.1) / 11, fewer)
+
+    def test_fills_as_far_as_known(self) -> None:
+        """Measured, at most the whole; else of who is awake and has ways; by misses alone."""
+        full = 11 << 20
+        inventory = host(DB, BATCH)
+        masks = {"db": WayMask(0x00F), "batch": WayMask(0x00F)}
+        for measured, expected in (
+            ({"db": rates(1e6), "batch": rates(3e6)}, {"db": 1 / 11, "batch": 3 / 11}),
+            ({"db": rates(0.0), "batch": rates(0.0)}, {"db": 0.0, "batch": 0.0}),
+            ({"db": rates(1e6)}, {"db": 4 / 11}),
+            ({"db": rates(1e6, occupancy_bytes=full // 2)}, {"db": 0.5}),
+            ({"db": rates(1e6, occupancy_bytes=2 * full)}, {"db": 1.0}),
+            ({"db": rates(1e6, occupancy_bytes=0)}, {"db": 0.0}),
+        ):
+            with self.subTest(measured):
+                found = pressure.fills(inventory, sample(measured), masks)
+                self.assertEqual(set(expected), set(found))
+                for name, share in expected.items():
+                    self.assertAlmostEqual(share, found[name].share)
+                    monitored = measured[name].occupancy_bytes is not None
+                    self.assertIs(monitored, found[name].monitored)
+        without = pressure.fills(inventory, sample({"db": rates(1e6)}), {})
+        self.assertEqual({}, without)
+
+
+class SavedTest(unittest.TestCase):
+    def test_of_more_cache(self) -> None:
+        """With twice the share a tenth of the misses misses still, where a tenth misses now."""
+        for misses, references, growth, expected in (
+            (4e6, 40e6, 1.0, 0.0),
+            (4e6, 40e6, 2.0, 0.2 * 0.9),
+            (4e6, 40e6, 3.0, 0.2 * 0.99),
+            (4e6, 4e6, 2.0, 0.0),
+            (4e6, 2e6, 2.0, 0.0),  # prefetches: more misses than references
+            (18.9e6, 189e6, 2.0, 0.945 * 0.9),
+            (19e6, 190e6, 2.0, None),
+        ):
+            with self.subTest(misses=misses, growth=growth):
+                found = pressure.saved(rates(misses, references), growth)
+                if expected is None:
+                    self.assertIsNone(found)
+                else:
+                    self.assertAlmostEqual(expected, found)
+
+
+class FollowTest(unittest.TestCase):
+    """What is remembered of a tenant: means of eight samples, and the fastest of them."""
+
+    def follow(self, before, *seen, inventory=None):
+        for one in seen:
+            before = pressure.follow(before, inventory or host(DB), sample({"db": one}))
+        return before
+
+    def test_means(self) -> None:
+        """Each sample counts as one of all, from the eighth on as an eighth."""
+        bests: dict[str, pressure.Best] = {}
+        for number in range(1, 8):
+            bests = self.follow(bests, rates(4e6 * number))
+            self.assertEqual((number, None), (bests["db"].samples, bests["db"].best))
+            self.assertAlmostEqual(1e-3 * (number + 1), bests["db"].work[1])
+        (first,) = self.follow(bests, rates(32e6)).values()
+        self.assertEqual((8, first.work), (first.samples, first.best))
+        for expected, found in zip((0.01, 0.009, 1.0), first.work, strict=True):
+            self.assertAlmostEqual(expected, found)
+        (slower,) = self.follow({"db": first}, rates(12.0e6, 10e6, ipc=0.5)).values()
+        self.assertEqual((8, first.best), (slower.samples, slower.best))
+        for expected, found in zip((0.01, 0.009375, 0.9375), slower.work, strict=True):
+            self.assertAlmostEqual(expected, found)
+        (faster,) = self.follow({"db": slower}, rates(12.0e6, 40e6, ipc=2.0)).values()
+        self.assertEqual(faster.work, faster.best)
+
+    def test_another_load(self) -> None:
+        """References an instruction that differ by more than a quarter begin anew."""
+        (known,) = self.follow({}, *[rates(4e6)] * 8).values()
+        for references, anew in ((20e6, False), (26e6, False), (27e6, True), (14.9e6, True)):
+            with self.subTest(references=references):
+                (found,) = self.follow({"db": known}, rates(4e6, references)).values()
+                self.assertEqual(1 if anew else 8, found.samples)
+                self.assertEqual(anew, found.best is None)
+
+    def test_a_load_that_drifts(self) -> None:
+        """Once the mean is another load than the best one's, the best is forgotten."""
+        bests = self.follow({}, *[rates(4e6, ipc=2.0)] * 8)
+        best = bests["db"].best
+        for _ in range(40):
+            now = bests["db"].work[0]
+            bests = self.follow(bests, rates(4e6, now * CYCLES * 1.2))
+        self.assertNotEqual(best, bests["db"].best)
+
+    def test_who_is_remembered(self) -> None:
+        """A tenant that sleeps, or whose counters stand, keeps what it has shown."""
+        known = self.follow({}, rates(4e6))
+        asleep = dataclasses.replace(rates(4e6), cycles_per_s=1e6)
+        still = dataclasses.replace(rates(4e6), instructions_per_s=0.0)
+        self.assertEqual(known, self.follow(known, asleep, still))
+        self.assertEqual(known, pressure.follow(known, host(DB), sample({})))
+        self.assertEqual({}, pressure.follow(known, host(BATCH), sample({})))
+        reads = dataclasses.replace(DB, io=True)
+        self.assertEqual({}, self.follow({}, rates(4e6), inventory=host(reads)))
+
+    def test_shown(self) -> None:
+        """The smaller of the speed that is lost and of what the additional misses stall."""
+        for work, best, loss in (
+            ((0.01, 0.002, 0.9), (0.01, 0.001, 1.0), 0.1),
+            ((0.01, 0.0011, 0.5), (0.01, 0.001, 1.0), 0.01),
+            ((0.01, 0.002, 1.0), (0.01, 0.001, 1.0), None),
+            ((0.01, 0.001, 0.9), (0.01, 0.001, 1.0), None),
+            ((0.01, 0.9, 0.01), (0.01, 0.001, 1.0), 0.95),
+            ((0.01, 0.002, 0.9996), (0.01, 0.001, 1.0), None),  # less than is written
+            ((0.01, 0.002, 0.9), None, None),
+        ):
+            with self.subTest(work=work, best=best):
+                found = pressure.shown({"db": pressure.Best(work, 8, best)})
+                self.assertEqual({} if loss is None else {"db": loss}, found)
 
 
 class ShownTest(unittest.TestCase):

@@ -38,8 +38,9 @@ class TestTenants(unittest.TestCase):
         self.assertEqual({"io", "device", "plain", "asleep"}, found.ids)
         self.assertEqual({"device", "plain", "asleep"}, found.best_effort)
         self.assertEqual({"io", "device"}, found.readers)
-        self.assertIs(True, view().settled)
         self.assertIs(False, view(settled=False).settled)
+        unless_told = View(found.inventory, found.parameters, found.sample, found.looks)
+        self.assertIs(True, unless_told.settled)
 
     def test_stake(self):
         """The sum over some tenants; who has no reading has none at stake."""
@@ -109,6 +110,7 @@ class TestTraffic(unittest.TestCase):
             ({"a": 3e6}, {"a"}, 0.5),
             ({"a": 3e6, "b": None}, {"a"}, 0.5),
             ({"a": 0.0, "b": 0.0}, {"a"}, 0.5),
+            ({"a": 0.0, "b": 4e6}, {"a"}, 0.0),
             ({"a": 3e6, "b": 1e6, "c": 9e9}, {"a"}, 0.75),
             ({}, {"a"}, 0.5),
         ):

@@ -62,6 +62,7 @@ class EndTest(unittest.TestCase):
         )
         self.assertEqual([2, 3, 4], self.ends(sparse, 1))
         self.assertEqual((4, 4), (sparse.length, sparse.units))
+        self.assertEqual(((1,), (1, 2)), (line(0x0D, 0, True).breaks, line(0x15, 0, True).breaks))
 
     def test_one_coerced_way(self) -> None:
         """Is as any other."""
@@ -102,6 +103,19 @@ class PackTest(unittest.TestCase):
             assert found is not None
             self.assertEqual((spans, overlaps), (found.spans, found.overlaps))
         self.assertIsNone(pack((4, 4, 4), line(0x7FF, 0x600, True), 9))
+
+    def test_any_mask_may_own_the_coerced_ways(self) -> None:
+        """Where the masks do not fit below, each is tried, the last one first."""
+        for sizes, spans in (
+            ((7, 2, 2), ((0, 7), (7, 9), (9, 11))),
+            ((7, 3, 1), ((0, 7), (8, 11), (7, 8))),
+            ((9, 1, 1), ((2, 11), (0, 1), (1, 2))),
+            ((1, 8, 1, 1), ((0, 1), (3, 11), (1, 2), (2, 3))),
+        ):
+            with self.subTest(sizes):
+                found = pack(sizes, line(0x7FF, 0x600, True), 11)
+                assert found is not None
+                self.assertEqual(spans, found.spans)
 
     def test_only_regular_lines_are_filled(self) -> None:
         """Reserved ways in between, or coerced ways below the top, want a search."""
