@@ -223,7 +223,8 @@ class RoomTest(unittest.TestCase):
     def test_promises(self):
         """Lenders may fill as many ways as are guaranteed, and holds are exact."""
         held = tenant("h", 5, ways=WayRequest(2, 2, 2, held=True))
-        here = inventory(*TENANTS, held)
+        lender = tenant("p", 6, ways=WayRequest(1, 1, 11, 2))
+        here = inventory(*TENANTS, held, lender)
         kept = plan(own={"h": 2})
         for made, before, expected in (
             (kept, kept, True),
@@ -232,9 +233,10 @@ class RoomTest(unittest.TestCase):
             (plan(), plan(), True),
             (plan("h"), plan(), False),
             (plan("h", own={"h": 2}), kept, True),
-            (plan("b", lent=(Own("b", 2),)), plan(), True),
-            (plan("b", lent=(Own("b", 3),)), plan(), False),
-            (plan("b", lent=(Own("gone", 1),)), plan(), False),
+            (plan("p", lenders=("p",)), plan(), True),
+            (plan("p", 1, lenders=("p",)), plan(), False),
+            (plan("p", 1), plan(), True),
+            (plan("b", 1, lenders=("p", "gone")), plan(), True),
         ):
             with self.subTest(made=made, before=before):
                 self.assertIs(expected, masks.keeps_promises(here, made, before))
@@ -263,7 +265,7 @@ class PromisedTest(unittest.TestCase):
         self.assertEqual(["q", "p", "a", "h"], [one for one, _ in found])
 
     def test_what_fits(self):
-        """Held ways come before guarantees of critical tenants, these before all others."""
+        """Held ways first, then guarantees of critical tenants, then others; large ones first."""
         be = Priority.BE
         for asked, expected in (
             ((("p", PC, 7, False),), [("p", 7)]),
@@ -272,7 +274,7 @@ class PromisedTest(unittest.TestCase):
             ((("a", be, 4, False), ("p", PC, 3, False)), [("p", 3), ("a", 4)]),
             ((("h", be, 5, True), ("p", PC, 3, False), ("a", be, 2, False)), [("a", 2), ("h", 5)]),
             ((("p", PC, 4, False), ("q", PC, 5, False), ("r", PC, 3, False)),
-             [("p", 4), ("r", 3)]),
+             [("q", 5)]),
         ):  # fmt: skip
             with self.subTest(asked):
                 self.assertEqual(expected, self.promised(*asked))

@@ -132,9 +132,9 @@ class LayoutTest(unittest.TestCase):
 class ReadingTest(unittest.TestCase):
     def test_two_samples_are_averaged_and_what_is_unknown_stays_unknown(self) -> None:
         first = Sample(0, 1.0, 1.0, {"a": Rates(1, 1, 100, 20, 30, 70)}, 60, 40, 1e9, 4e9, 1e10)
-        second = Sample(0, 2.0, 1.0, {"a": Rates(1, 1, 300, 80, 70, 30)}, 40, 60, 3e9, None, 2e10)
+        second = Sample(0, 2.0, 1.0, {"a": Rates(1, 1, 300, 75, 70, 30)}, 40, 60, 3e9, None, 2e10)
         found = read(first, second)
-        self.assertEqual(TickRates(hit=75.0, l2_miss=50.0), found.tenants["a"])
+        self.assertEqual(TickRates(hit=76.25, l2_miss=50.0), found.tenants["a"])
         self.assertEqual((50.0, 2e9, None, 1.5e10), (
             found.ddio_miss, found.memory, found.storage, found.network
         ))  # fmt: skip

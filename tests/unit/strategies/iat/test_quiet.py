@@ -93,6 +93,12 @@ class WhyTest(unittest.TestCase):
                              for one, ipc in zip(both, (1.0, 9.0), strict=True))  # fmt: skip
             self.assertEqual("ipc-changed", self.largest(first, second).code)
 
+    def test_who_is_not_measured(self) -> None:
+        """Tenants that were not measured before and after do not hide the others."""
+        for before, after in (({}, {"a": rates()}), ({"a": rates()}, {})):
+            first, second = seen({**before, "b": rates()}), seen({**after, "b": rates(5.1 * M)})
+            self.assertEqual("b", self.largest(first, second).values["tenant"])
+
     def test_from_nothing(self) -> None:
         """A change from zero has no share."""
         before, after = seen({"a": rates(5 * M, 0.0)}), seen({"a": rates(5 * M, 0.09 * M)})
