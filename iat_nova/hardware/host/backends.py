@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Callable, Iterable
 
@@ -23,7 +24,7 @@ from iat_nova.hardware.host import counter_choice, monitors
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Host, without_cat, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
-from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, L3_MASK
+from iat_nova.hardware.kernel.msr import L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
@@ -314,14 +315,8 @@ def _static_ddio(host: Host) -> dict[int, WayMask]:
     Otherwise the ways that CPUID reports as shared with I/O, as resctrl shows these: correct unless
     firmware moved DDIO. Empty if unknown.
     """
-    if _has_ddio_register(host):
-        try:
-            return {
-                cache.id: WayMask(host.msr.read(cache.cpus[0], IIO_LLC_WAYS))
-                for cache in host.topology.caches()
-            }
-        except HardwareError:
-            pass  # no driver or no right: use CPUID's ways
+    with contextlib.suppress(HardwareError):  # no register, driver or right: use CPUID's ways
+        return {domain: WayMask(value) for domain, value in host.ddio_register().items()}
     try:
         shareable = host.fs.info().shareable_bits
     except HardwareError:
@@ -334,13 +329,10 @@ def _no_ddio_register(host: Host) -> HardwareError | None:
 
     No write is tried; instead the settings that forbid writes are checked.
     """
-    if not _has_ddio_register(host):
-        return HardwareError(message("ddio-register-unknown"))
-    if refused := writes_refused(host):
+    if _has_ddio_register(host) and (refused := writes_refused(host)):
         return refused
     try:
-        for cache in host.topology.caches():
-            host.msr.read(cache.cpus[0], IIO_LLC_WAYS)
+        host.ddio_register()
     except HardwareError as error:
         return error
     return None

@@ -108,6 +108,13 @@ class Host:
         """Return the host's I/O RDT. Raises `HardwareError` with the reason if unusable."""
         return iordt.look(self.topology, self.msr, self.memory, self.roots.irdt, self.roots.msr)
 
+    def ddio_register(self) -> Mapping[int, int]:
+        """Return IIO_LLC_WAYS by cache domain. Raises `HardwareError` if absent or unreadable."""
+        if self.model is None or not self.model.ddio_msr:
+            raise HardwareError(message("ddio-register-unknown"))
+        caches = self.topology.caches()
+        return {cache.id: self.msr.read(cache.cpus[0], IIO_LLC_WAYS) for cache in caches}
+
     @property
     def model(self) -> events.Model | None:
         """The CPU's event tables, None for an unknown CPU."""
@@ -281,18 +288,12 @@ def _msr(host: Host) -> list[Finding]:
 
 def _ddio_register(host: Host) -> list[Finding]:
     subject = "DDIO register 0xc8b"
-    if host.model is None or not host.model.ddio_msr:
-        if host.cpu_model.vendor == _AMD:  # DDIO is Intel's
-            return []
-        return [Finding(subject, Level.MISSING, message("ddio-register-unknown"))]
+    if host.cpu_model.vendor == _AMD:  # DDIO is Intel's
+        return []
     try:
         masks = tuple(
-            message(
-                "domain-mask",
-                domain=cache.id,
-                mask=f"{host.msr.read(cache.cpus[0], IIO_LLC_WAYS):#x}",
-            )
-            for cache in host.topology.caches()
+            message("domain-mask", domain=domain, mask=f"{value:#x}")
+            for domain, value in host.ddio_register().items()
         )
     except HardwareError as error:
         return [refusal(subject, error)]
