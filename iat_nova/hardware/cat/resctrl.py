@@ -11,20 +11,19 @@ class named `api.DEFAULT_CLASS` is applied, and is restored when this class is r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits, resctrl_saved
 from iat_nova.hardware.cat.resctrl_cpus import GroupCpus
-from iat_nova.hardware.cat.resctrl_domains import ReadClassRegister, ResctrlDomains
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
+from iat_nova.hardware.cat.resctrl_domains import ResctrlDomains
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX
 from iat_nova.hardware.cat.resctrl_lines import GroupLines
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.rollback import AllReachable, Step, undoing
-from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
 
 
@@ -37,24 +36,14 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     shape = resctrl_saved.SHAPE
 
-    def __init__(
-        self,
-        fs: ResctrlFs,
-        topology: Topology,
-        *,
-        coupled: bool = False,
-        read_register: ReadClassRegister | None = None,
-        complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
-    ) -> None:
-        super().__init__(
-            fs, topology, coupled=coupled, read_register=read_register, complete=complete
-        )
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._use(ResctrlMemory())
 
     def _use(self, memory: ResctrlMemory) -> None:
         self.memory = memory
-        self._cpus = GroupCpus(self._fs, self._topology, memory, _group)
-        self._lines = GroupLines(self._fs, memory, _group)
+        self._cpus = GroupCpus(self.fs, self.topology, memory, _group)
+        self._lines = GroupLines(self.fs, memory, _group)
 
     # ------------------------------------------------------------------- reading back
 
@@ -72,7 +61,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         if limits.find(self._limits(), domain).bandwidth is None:
             return {}
         shown = {
-            name: self._fs.bandwidth(_group(number)).get(domain)
+            name: self.fs.bandwidth(_group(number)).get(domain)
             for name, number in self.memory.slots.get(domain, {}).items()
             if number
         }
@@ -93,7 +82,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         named = {item.name: item for item in classes}
         slots = limits.numbered(named, self.memory.slots.get(domain, {}))
         came = self._plugged_in(found)  # before writing: later changes are detected
-        watch = CpuWatch(self._topology)
+        watch = CpuWatch(self.topology)
         try:
             self._program(domain, named, slots)
         except DomainOffline:
@@ -113,7 +102,7 @@ class Resctrl(ResctrlDomains, AllReachable):
     def _program(
         self, domain: int, named: Mapping[str, ClassMask], slots: Mapping[str, int]
     ) -> None:
-        with self._fs.locked(), undoing() as undo:
+        with self.fs.locked(), undoing() as undo:
             self._take_steps(domain, named, slots, undo)
 
     def _take_steps(
@@ -158,9 +147,9 @@ class Resctrl(ResctrlDomains, AllReachable):
         """Refuse to take CPUs out of a group that is not ours."""
         wanted = frozenset().union(*cpus.values())
         for group in self.foreign_groups():
-            taken = wanted & self._fs.cpus_of(group)
+            taken = wanted & self.fs.cpus_of(group)
             if taken:
-                path = str(self._fs.root / group)
+                path = str(self.fs.root / group)
                 raise HardwareError(
                     message("cpus-in-foreign-group", path=path, cpus=format_cpus(taken)),
                     message("remove-group-or-spare-cpus"),
@@ -172,10 +161,10 @@ class Resctrl(ResctrlDomains, AllReachable):
         Bandwidth counters that the kernel assigns to the new group are released: counters are few,
         and the traffic of a class is never read.
         """
-        self._fs.add(_group(number))
+        self.fs.add(_group(number))
         self.memory.made.add(number)
         undo.append(lambda: self._remove(number, []))
-        self._fs.assign(_group(number), ())
+        self.fs.assign(_group(number), ())
         self._lines.begin(number)
 
     def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:
@@ -184,7 +173,7 @@ class Resctrl(ResctrlDomains, AllReachable):
             self._lines.limit(number, domain, wanted.get(number), undo)
 
     def _remove(self, number: int, undo: list[Step]) -> None:
-        self._fs.remove(_group(number))
+        self.fs.remove(_group(number))
         self.memory.made.discard(number)
         self._cpus.discard(number)
 
@@ -211,8 +200,8 @@ class Resctrl(ResctrlDomains, AllReachable):
         if number == 0:
             self.memory.default_found.setdefault(domain, before)
         if before != masks:
-            self._fs.set_masks(group, domain, masks)
-            undo.append(lambda: self._fs.set_masks(group, domain, before))
+            self.fs.set_masks(group, domain, masks)
+            undo.append(lambda: self.fs.set_masks(group, domain, before))
 
     # --------------------------------------------------------------- watching and ending
 
@@ -226,7 +215,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         the domain whose masks are compared; None for all. Raises `HardwareError`.
         """
         for _ in range(TRIES):
-            watch = CpuWatch(self._topology)
+            watch = CpuWatch(self.topology)
             foreign = self._inspect(only)
             if not foreign or watch.moved() is None:
                 return foreign
@@ -242,14 +231,14 @@ class Resctrl(ResctrlDomains, AllReachable):
         lost, moved = self._cpus.inspect(numbers)
         if lost or self._cpus.latecomers(wanted):
             self._cpus.lose(lost)
-            with self._fs.locked():
+            with self.fs.locked():
                 self._cpus.write(wanted, self.memory.made)
         return (*foreign, *moved)
 
     def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
         """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
-        online = self._topology.online() & frozenset(domain.cpus)
-        return {cpu: self._topology.plugged(cpu) for cpu in online}
+        online = self.topology.online() & frozenset(domain.cpus)
+        return {cpu: self.topology.plugged(cpu) for cpu in online}
 
     def _renew_masks(self, domains: Collection[int]) -> None:
         """Write our masks again in domains that were entirely offline: the kernel forgot them."""
@@ -260,7 +249,7 @@ class Resctrl(ResctrlDomains, AllReachable):
             if not now:
                 continue
             if all(now.get(cpu) != when for cpu, when in before.items()):
-                with self._fs.locked():
+                with self.fs.locked():
                     for name, item in self.memory.classes[domain].items():
                         number = self.memory.slots[domain][name]
                         if self._exists(number):
@@ -271,15 +260,15 @@ class Resctrl(ResctrlDomains, AllReachable):
     def _follow_default(self) -> None:
         """Copy changed limits of MB, SMBA and L2 from the default group to our groups."""
         if self.memory.made and self._lines.changed():
-            with self._fs.locked():
+            with self.fs.locked():
                 self._lines.follow(filter(self._exists, sorted(self.memory.made)))
 
     def _exists(self, number: int) -> bool:
-        return number == 0 or _group(number) in self._fs.groups()
+        return number == 0 or _group(number) in self.fs.groups()
 
     def _foreign_masks(self, domains: Collection[int]) -> list[Message]:
         """Return messages on removed groups of ours, and on masks and limits others changed."""
-        present = (DEFAULT_GROUP, *self._fs.groups())
+        present = (DEFAULT_GROUP, *self.fs.groups())
         foreign = [
             message("group-removed", group=_group(number))
             for number in sorted(self.memory.made)
@@ -344,7 +333,7 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
-        return resctrl_saved.save(self._fs)
+        return resctrl_saved.save(self.fs)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Remove our groups, and restore the saved settings; return messages.
@@ -356,7 +345,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         try:
             if not self.mounted():
                 return ()
-            return resctrl_saved.restore(self._fs, saved, self.own_groups())
+            return resctrl_saved.restore(self.fs, saved, self.own_groups())
         finally:
             self._use(ResctrlMemory())
 
@@ -369,7 +358,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         """
         opened = {}
         if self.own_groups() and not self.foreign_groups():
-            opened = resctrl_saved.as_mounted(self._fs)
+            opened = resctrl_saved.as_mounted(self.fs)
         return self.restore({"default": opened, "monitors": {}})
 
 

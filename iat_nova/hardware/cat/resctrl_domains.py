@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Iterable, Mapping
 
 from iat_nova.hardware.api import DomainOffline, HardwareError
@@ -15,6 +16,7 @@ ReadClassRegister = Callable[[int, int], WayMask]
 """(CPU, number from 0) -> the mask in this mask register of the CPU's package."""
 
 
+@dataclasses.dataclass(eq=False)
 class ResctrlDomains:
     """The cache domains of a mounted resctrl file system; reads alone.
 
@@ -24,26 +26,20 @@ class ResctrlDomains:
     resctrl does not know (DDIO) to a domain.
     """
 
-    def __init__(
-        self,
-        fs: ResctrlFs,
-        topology: Topology,
-        *,
-        coupled: bool = False,
-        read_register: ReadClassRegister | None = None,
-        complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain,
-    ) -> None:
-        self._fs = fs
-        self._topology = topology
-        self.coupled = coupled
-        self._read_register = read_register
-        self._complete = complete
+    fs: ResctrlFs
+    topology: Topology
+    _: dataclasses.KW_ONLY
+    coupled: bool = False
+    read_register: ReadClassRegister | None = None
+    complete: Callable[[CacheDomain], CacheDomain] = lambda domain: domain
+
+    def __post_init__(self) -> None:
         self._info: Info | None = None
         self._domains: dict[int, CacheDomain] = {}
 
     def mounted(self) -> bool:
         """Return whether resctrl is mounted now."""
-        return (self._fs.root / "schemata").exists()
+        return (self.fs.root / "schemata").exists()
 
     def domains(self) -> tuple[CacheDomain, ...]:
         """Read the cache domains with their limits.
@@ -52,12 +48,12 @@ class ResctrlDomains:
         ways of exclusive and pseudo-locked groups. A CPU seen once stays in its domain while
         offline, and so do the NUMA nodes of its socket.
         """
-        info = self._info = self._fs.info()
-        exclusive = self._fs.in_use_exclusively(info)
-        bandwidth = self._fs.bandwidth_control().control
+        info = self._info = self.fs.info()
+        exclusive = self.fs.in_use_exclusively(info)
+        bandwidth = self.fs.bandwidth_control().control
         classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
-        present = self._fs.masks(DEFAULT_GROUP, info.resources[0])
-        for cache in self._topology.caches():
+        present = self.fs.masks(DEFAULT_GROUP, info.resources[0])
+        for cache in self.topology.caches():
             if cache.id not in present:
                 continue
             known = self._domains.get(cache.id)
@@ -77,9 +73,9 @@ class ResctrlDomains:
                 numa_nodes=tuple(sorted(nodes)),
                 bandwidth=bandwidth,
             )
-            self._domains[cache.id] = self._complete(domain)
+            self._domains[cache.id] = self.complete(domain)
         if not self._domains:
-            raise HardwareError(message("resctrl-without-domains", path=str(self._fs.root)))
+            raise HardwareError(message("resctrl-without-domains", path=str(self.fs.root)))
         return tuple(self._domains[number] for number in sorted(self._domains))
 
     def remember(self, domains: Iterable[CacheDomain]) -> None:
@@ -88,30 +84,30 @@ class ResctrlDomains:
 
     def foreign_groups(self) -> tuple[str, ...]:
         """Return the control groups of other programs, without monitoring groups."""
-        return tuple(name for name in self._fs.groups() if not name.startswith(PREFIX))
+        return tuple(name for name in self.fs.groups() if not name.startswith(PREFIX))
 
     def own_groups(self) -> tuple[str, ...]:
         """Return the control groups with our name, from any program; empty if unmounted."""
         if not self.mounted():
             return ()
-        return tuple(name for name in self._fs.groups() if name.startswith(PREFIX))
+        return tuple(name for name in self.fs.groups() if name.startswith(PREFIX))
 
     def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
         """Return the effective mask of a group, given the masks in its files by resource."""
         shown = next(iter(masks.values()))
-        number = self._fs.hardware_class(group) if self._read_register else None
-        if self._read_register is None or number is None:
+        number = self.fs.hardware_class(group) if self.read_register else None
+        if self.read_register is None or number is None:
             return limits.effective(domain, shown)
-        online = self._topology.online() & frozenset(domain.cpus)
+        online = self.topology.online() & frozenset(domain.cpus)
         if not online:
             raise DomainOffline(domain.id)
         # With code and data prioritisation a class has two registers, the first for data.
-        return self._read_register(min(online), number * len(masks))
+        return self.read_register(min(online), number * len(masks))
 
     def _masks(self, group: str, domain: int) -> dict[str, WayMask]:
         """Return a group's masks in a domain by resource. Raises `DomainOffline`."""
         resources = self._limits_info().resources
-        return {one: self._fs.mask(group, one, domain) for one in resources}
+        return {one: self.fs.mask(group, one, domain) for one in resources}
 
     def _limits(self) -> tuple[CacheDomain, ...]:
         return tuple(self._domains.values()) or self.domains()

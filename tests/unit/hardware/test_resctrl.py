@@ -555,7 +555,7 @@ class Watching(Applying):
 
     def test_a_cpu_goes_and_comes_after_a_write(self):
         """Between the write of a group and the note of it: the CPU is put back, nobody blamed."""
-        plugged = self.allocator._topology.plugged
+        plugged = self.allocator.topology.plugged
         write = self.tree.write
 
         def written(name, text):
