@@ -330,13 +330,14 @@ from iat_nova.agent.ownership import Ownership
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.experiments.bench import fake
 from iat_nova.common.clock import SystemClock
-from iat_nova.hardware.counters import events
+from iat_nova.experiments.bench.software import SOFTWARE
+from iat_nova.hardware.counters.perf_event import EventGroup
 from iat_nova.report.log import LogLanguage
 from iat_nova.hardware.counters.perf import PerfCounters
 
 settings = conf.load([sys.argv[1]])
 clock = SystemClock()
-counters = PerfCounters(events.SOFTWARE, clock, real_cpu=lambda cpu: 0)
+counters = PerfCounters(SOFTWARE, clock, open_group=lambda events, cpu: EventGroup(events, 0))
 machine = Machine(counters, fake.FakeAllocator(), fake.FakeDdio(), clock)
 host = sources.host_reader(settings, machine)
 source = sources.inventory(settings, host, clock)

@@ -34,6 +34,7 @@ from iat_nova.agent.ownership import Ownership, ownership
 from iat_nova.agent.parts import Parts
 from iat_nova.common.clock import SystemClock
 from iat_nova.experiments.bench import fake
+from iat_nova.experiments.bench.software import SOFTWARE
 from iat_nova.experiments.bench.steady import (
     SteadyInventory,
     SteadyPolicy,
@@ -43,8 +44,8 @@ from iat_nova.experiments.bench.steady import (
     steady,
 )
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, HardwareError
-from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.perf import PerfCounters
+from iat_nova.hardware.counters.perf_event import EventGroup
 from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import (
     CacheDomain,
@@ -175,9 +176,9 @@ class _Memory:
         self.ddio = fake.FakeDdio((self.domain,))
         real = sorted(os.sched_getaffinity(0))
         self.perf = PerfCounters(
-            events.SOFTWARE,
+            SOFTWARE,
             SystemClock(),
-            real_cpu=lambda cpu: real[cpu % len(real)],
+            open_group=lambda events, cpu: EventGroup(events, real[cpu % len(real)]),
         )
 
 

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from iat_nova.hardware.counters.perf_event import PERF_TYPE_RAW, PERF_TYPE_SOFTWARE, PerfEvent
+from iat_nova.hardware.counters.perf_event import PERF_TYPE_RAW, PerfEvent
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -111,20 +111,6 @@ AMD_ZEN_2 = CoreEvents(
         PerfEvent(PERF_TYPE_RAW, 0x4843),
     ),
 )
-
-SOFTWARE = CoreEvents(
-    "software",
-    (
-        PerfEvent(PERF_TYPE_SOFTWARE, 1),  # task-clock
-        PerfEvent(PERF_TYPE_SOFTWARE, 2),  # page-faults
-        PerfEvent(PERF_TYPE_SOFTWARE, 3),  # context-switches
-        PerfEvent(PERF_TYPE_SOFTWARE, 4),  # cpu-migrations
-    ),
-)
-"""Events that do not count what the names say.
-
-They need the same system calls, so that the loop's cost can be measured without hardware events.
-"""
 
 _TOR_INSERTS = 0x35
 

@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from iat_nova.common.clock import Clock
@@ -29,9 +29,7 @@ class DomainReader(Protocol):
 class PerfCounters:
     """`hardware.api.Counters` through ``perf_event_open``.
 
-    `real_cpu` maps the caller's CPU number to the counted CPU; several numbers may map to one CPU
-    (the bench's 512 emulated CPUs on two real CPUs). `domains` adds DDIO's counters. `cores`: the
-    open groups, by the caller's numbers.
+    `domains` adds DDIO's counters. `cores`: the open groups by CPU.
 
     `watch` raises `HardwareError` if the kernel refuses the events; open groups stay open.
     """
@@ -42,18 +40,16 @@ class PerfCounters:
         clock: Clock,
         *,
         domains: DomainReader | None = None,
-        real_cpu: Callable[[int], int] = lambda cpu: cpu,
         open_group: OpenEvents = EventGroup,
     ) -> None:
         self._events = events.events
         self._clock = clock
         self._domains = domains
-        self._real_cpu = real_cpu
         self.cores: Groups[int] = Groups(open_group)
 
     def watch(self, cpus: Iterable[int]) -> None:
         """Count on exactly these CPUs from now on; keep earlier counts."""
-        self.cores.follow({cpu: (self._events, self._real_cpu(cpu)) for cpu in sorted(set(cpus))})
+        self.cores.follow({cpu: (self._events, cpu) for cpu in sorted(set(cpus))})
         if self._domains is not None:
             self._domains.watch()
 

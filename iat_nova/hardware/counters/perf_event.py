@@ -27,7 +27,6 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.kernel.capabilities import held
 from iat_nova.model import Message, message
 
-PERF_TYPE_SOFTWARE = 1
 PERF_TYPE_RAW = 4
 
 _TOTAL_TIME_ENABLED, _TOTAL_TIME_RUNNING, _GROUP = 1, 2, 8

@@ -7,13 +7,14 @@ from pathlib import Path
 from unittest import mock
 
 from iat_nova.common.clock import SystemClock
+from iat_nova.experiments.bench.software import SOFTWARE
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.counters import events, perf_event
 from iat_nova.hardware.counters.perf import PerfCounters
 from tests.proofs import proves
 from tests.said import raises
 
-REFUSED = perf_event.available(events.SOFTWARE.events)
+REFUSED = perf_event.available(SOFTWARE.events)
 
 
 class PipeGroup:
@@ -92,7 +93,7 @@ class ScriptedReadings(unittest.TestCase):
 
     def setUp(self):
         self.kernel = Kernel()
-        self.counters = PerfCounters(events.SOFTWARE, SystemClock(), open_group=self.kernel.open)
+        self.counters = PerfCounters(SOFTWARE, SystemClock(), open_group=self.kernel.open)
         self.addCleanup(self.counters.close)
         self.counters.watch([0])
 
@@ -148,7 +149,7 @@ class OfflineProcessors(unittest.TestCase):
 
     def setUp(self):
         self.kernel = Kernel()
-        self.counters = PerfCounters(events.SOFTWARE, SystemClock(), open_group=self.kernel.open)
+        self.counters = PerfCounters(SOFTWARE, SystemClock(), open_group=self.kernel.open)
         self.addCleanup(self.counters.close)
         self.counters.watch([0, 1])
         for group in self.kernel.groups.values():
@@ -207,7 +208,7 @@ class Watching(unittest.TestCase):
         self.kernel = Kernel(online=range(8))
         self.domains = Domains()
         self.counters = PerfCounters(
-            events.SOFTWARE, SystemClock(), domains=self.domains, open_group=self.kernel.open
+            SOFTWARE, SystemClock(), domains=self.domains, open_group=self.kernel.open
         )
         self.addCleanup(self.counters.close)
 
@@ -238,7 +239,7 @@ class Watching(unittest.TestCase):
                 raise HardwareError("no")
             return self.kernel.open(_events, cpu)
 
-        counters = PerfCounters(events.SOFTWARE, SystemClock(), open_group=refuse)
+        counters = PerfCounters(SOFTWARE, SystemClock(), open_group=refuse)
         with self.assertRaises(HardwareError):
             counters.watch([0, 1, 2, 3])
         self.assertEqual([0, 1], self.kernel.opened)
@@ -269,7 +270,7 @@ class RealKernel(unittest.TestCase):
     def test_counts_grow(self):
         """The first event, the task clock, grows with the CPU's own time."""
         cpu = min(os.sched_getaffinity(0))
-        counters = PerfCounters(events.SOFTWARE, SystemClock())
+        counters = PerfCounters(SOFTWARE, SystemClock())
         self.addCleanup(counters.close)
         counters.watch([cpu])
         readings = [counters.read() for _ in range(5)]
@@ -281,7 +282,9 @@ class RealKernel(unittest.TestCase):
         """512 emulated CPUs count on one real one and give every descriptor back."""
         cpu = min(os.sched_getaffinity(0))
         before = self.descriptors()
-        counters = PerfCounters(events.SOFTWARE, SystemClock(), real_cpu=lambda _: cpu)
+        counters = PerfCounters(
+            SOFTWARE, SystemClock(), open_group=lambda group, _: perf_event.EventGroup(group, cpu)
+        )
         counters.watch(range(512))
         opened = self.descriptors()
         self.assertEqual(2048, len(opened) - len(before))
@@ -292,7 +295,7 @@ class RealKernel(unittest.TestCase):
 
     def test_a_processor_that_cannot_be(self):
         """A number beyond the kernel's CPUs is an error that names it."""
-        counters = PerfCounters(events.SOFTWARE, SystemClock())
+        counters = PerfCounters(SOFTWARE, SystemClock())
         self.addCleanup(counters.close)
         with raises(self, HardwareError, "CPU 65535"):
             counters.watch([65535])
@@ -308,7 +311,7 @@ class RealKernel(unittest.TestCase):
     def test_another_thread_may_read(self):
         """A group may be read by another thread than the one that opened it."""
         cpu = min(os.sched_getaffinity(0))
-        counters = PerfCounters(events.SOFTWARE, SystemClock())
+        counters = PerfCounters(SOFTWARE, SystemClock())
         self.addCleanup(counters.close)
         counters.watch([cpu])
         seen = []

@@ -14,8 +14,9 @@ from iat_nova.cmd import main as program
 from iat_nova.common.clock import SystemClock
 from iat_nova.experiments.bench import fake
 from iat_nova.experiments.bench import loop as bench
+from iat_nova.experiments.bench.software import SOFTWARE
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.counters import events, perf_event
+from iat_nova.hardware.counters import perf_event
 from iat_nova.hardware.counters.perf import PerfCounters
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.model import CacheDomain, WayMask
@@ -30,7 +31,11 @@ def machine(processors=4):
     )
     return Ownership(
         Machine(
-            PerfCounters(events.SOFTWARE, SystemClock(), real_cpu=lambda cpu: here),
+            PerfCounters(
+                SOFTWARE,
+                SystemClock(),
+                open_group=lambda events, cpu: perf_event.EventGroup(events, here),
+            ),
             fake.FakeAllocator((domain,)),
             fake.FakeDdio((domain,)),
             SystemClock(),
