@@ -108,10 +108,9 @@ class Snapshot:
     @contextlib.contextmanager
     def only_writer(self) -> Iterator[None]:
         """Be the host's only writer. Raises `HostTaken`, or `SnapshotError` for the lock's file."""
-        with _worded(self._lock), contextlib.ExitStack() as undo:
-            self._held = undo.enter_context(contextlib.closing(locks.FileLock(self._lock)))
-            release = undo.pop_all()
-        with release:
+        with _worded(self._lock):
+            self._held = locks.FileLock(self._lock)
+        with contextlib.closing(self._held):
             yield
 
     def keep_lock(self) -> None:
