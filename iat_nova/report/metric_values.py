@@ -24,9 +24,10 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Code, Reason, about
 from iat_nova.report import escape, pressures, sentences
-from iat_nova.store.observed import Closed, Observed
-from iat_nova.store.records import Iteration, Status
+from iat_nova.store.observed import Closed, Observed, Totals
+from iat_nova.store.records import Iteration, ShadowDomain, Status
 from iat_nova.strategies.outlook import Outlook
+from iat_nova.strategies.pressure import CycleLoss, Fill
 
 TENANTS_MAX = 128
 NAME_MAX = 64  # columns of a tenant's name
@@ -36,7 +37,8 @@ REASON_MAX = 200  # columns of a reason
 Labels = tuple[str, ...]  # their values
 Sample = tuple[Labels, float]
 Item = TypeVar("Item")
-Value = Callable[[Item], float | None]  # None: not known
+# None: not known; of a mapping each value is a sample, with the key as its last label
+Value = Callable[[Item], float | Mapping[str, float] | None]
 Read = Callable[[Observed], Iterator[Sample]]
 
 
@@ -49,7 +51,9 @@ def _of_each(
         def read(seen: Observed) -> Iterator[Sample]:
             for labels, item in items(seen):
                 found = value(item)
-                if found is not None:
+                if isinstance(found, Mapping):
+                    yield from (((*labels, label), one) for label, one in found.items())
+                elif found is not None:
                     yield labels, found
 
         return read
@@ -65,6 +69,7 @@ def _by_domain(items: Mapping[int, Item]) -> Iterator[tuple[Labels, Item]]:
     return (((str(number),), item) for number, item in sorted(items.items()))
 
 
+everything = _of_each(_one)
 status = _of_each(lambda seen: _one(seen.status))
 placement = _of_each(lambda seen: _one(seen.status.placement if seen.status else None))
 switch = _of_each(lambda seen: _one(seen.switch))
@@ -73,9 +78,11 @@ pmd = _of_each(
         ((str(one.cpu),), one) for one in (seen.switch.pmd_threads if seen.switch else ())
     )
 )
-domain = _of_each(lambda seen: _by_domain({n: one.domain for n, one in seen.inventories.items()}))
+inventory = _of_each(lambda seen: _by_domain(seen.inventories))
 latest = _of_each(lambda seen: _by_domain(seen.latest))
 totals = _of_each(lambda seen: _by_domain(seen.totals))
+shadow = _of_each(lambda seen: _by_domain(_shadows(seen)))
+_both = _of_each(lambda seen: _by_domain(_complete(seen)))
 port = _of_each(
     lambda seen: (
         ((str(number), name), rates)
@@ -109,12 +116,6 @@ def paused(status: Status) -> bool:
 def degraded(status: Status) -> int:
     """Count the present problems that do not stop the agent."""
     return len(status.problems)
-
-
-def looked(seen: Observed) -> Iterator[Sample]:
-    """Yield the time of the last reading of the host; no sample before the first."""
-    if seen.looked_s is not None:
-        yield (), seen.looked_s
 
 
 def reasons(seen: Observed) -> Iterator[Sample]:
@@ -169,69 +170,57 @@ def transitions(seen: Observed) -> Iterator[Sample]:
             yield labels, totals.transitions.get(rule, 0)
 
 
-def steps(seen: Observed) -> Iterator[Sample]:
-    """Yield the count of each action."""
-    for number, totals in sorted(seen.totals.items()):
-        for action in Action:
-            yield (str(number), action.value), totals.steps.get(action, 0)
+def steps(totals: Totals) -> Mapping[str, int]:
+    """Count each action."""
+    return {action.value: totals.steps.get(action, 0) for action in Action}
 
 
-def phases(seen: Observed) -> Iterator[Sample]:
-    """Yield the duration of each phase of the latest iteration, in seconds."""
-    for number, iteration in sorted(seen.latest.items()):
-        for phase, spent_us in iteration.timings_us.items():
-            yield (str(number), phase), spent_us / 1e6
+def phases(iteration: Iteration) -> Mapping[str, float]:
+    """Return the duration of each phase, in seconds."""
+    return {phase: spent_us / 1e6 for phase, spent_us in iteration.timings_us.items()}
 
 
-def events(seen: Observed) -> Iterator[Sample]:
-    """Yield the number of events by severity."""
-    for severity in ("info", "warning", "error"):
-        yield (severity,), seen.events.get(severity, 0)
+def events(seen: Observed) -> Mapping[str, int]:
+    """Count events by severity."""
+    return {severity: seen.events.get(severity, 0) for severity in ("info", "warning", "error")}
 
 
-def closed_connections(seen: Observed) -> Iterator[Sample]:
-    """Yield the number of connections closed before their answer was sent, by reason."""
-    for why in Closed:
-        yield (why.value,), seen.closed.get(why, 0)
+def closed_connections(seen: Observed) -> Mapping[str, int]:
+    """Count connections closed before their answer was sent, by reason."""
+    return {why.value: seen.closed.get(why, 0) for why in Closed}
 
 
-def tenants(seen: Observed) -> Iterator[Sample]:
-    """Yield the number of tenants by priority."""
-    for number, inventory in sorted(seen.inventories.items()):
-        for priority in Priority:
-            of_it = [tenant for tenant in inventory.tenants if tenant.priority is priority]
-            yield (str(number), priority.value), len(of_it)
+def tenants(inventory: DomainInventory) -> Mapping[str, int]:
+    """Count tenants by priority."""
+    return _by_priority(inventory.tenants)
 
 
-def below_ways(seen: Observed) -> Iterator[Sample]:
-    """Yield the number of tenants with fewer ways than their minimum, by priority.
+def below_ways(inventory: DomainInventory, iteration: Iteration) -> Mapping[str, int]:
+    """Count tenants with fewer ways than their minimum, by priority.
 
     The ways read back count, else the decided ways. A tenant without ways is below its minimum.
     """
-    for number in sorted(seen.inventories.keys() & seen.latest.keys()):
-        tenants, iteration = seen.inventories[number].tenants, seen.latest[number]
-        below = [one for one in tenants if _ways_now(iteration, one) < one.ways.min]
-        for priority in Priority:
-            count = sum(tenant.priority is priority for tenant in below)
-            yield (str(number), priority.value), count
+    return _by_priority(
+        tenant
+        for tenant in inventory.tenants
+        if (_mask_now(iteration, tenant.id) or WayMask(0)).count < tenant.ways.min
+    )
 
 
-def warned(seen: Observed) -> Iterator[Sample]:
-    """Yield the number of tenants with a warning of their own, by the code of the warning."""
+def warned(seen: Observed) -> Mapping[str, int]:
+    """Count tenants with a warning of their own, by the code of the warning."""
     found = {(name, said.code) for name, said in own_warnings(seen.inventories.values())}
-    for code, count in sorted(Counter(code for _, code in found).items()):
-        yield (code,), count
+    return dict(sorted(Counter(code for _, code in found).items()))
 
 
-def _ways_now(iteration: Iteration, tenant: Tenant) -> int:
-    found = effective(iteration, tenant.id) or mask(iteration, tenant.id)
-    return 0 if found is None else found.count
+def _by_priority(tenants: Iterable[Tenant]) -> Mapping[str, int]:
+    counts = Counter(tenant.priority for tenant in tenants)
+    return {priority.value: counts[priority] for priority in Priority}
 
 
-def omitted(seen: Observed) -> Iterator[Sample]:
-    """Yield the number of tenants without series of their own."""
-    for number, inventory in sorted(seen.inventories.items()):
-        yield (str(number),), max(0, len(inventory.tenants) - TENANTS_MAX)
+def omitted(inventory: DomainInventory) -> int:
+    """Count tenants without series of their own."""
+    return max(0, len(inventory.tenants) - TENANTS_MAX)
 
 
 def shown(seen: Observed) -> Iterator[tuple[int, Tenant, tuple[str, ...]]]:
@@ -260,24 +249,21 @@ def tenant_info(seen: Observed) -> Iterator[Sample]:
         yield (*labels, *texts, str(tenant.io).lower()), 1
 
 
-def port_ways(seen: Observed) -> Iterator[Sample]:
-    """Yield how many ways of its own each such port has: as read back, else as decided."""
-    for number, iteration in sorted(seen.latest.items()):
-        for port, decided in iteration.decision.layout.port_masks.items():
-            yield (str(number), port), (effective(iteration, port) or decided).count
+def port_ways(iteration: Iteration) -> Mapping[str, int]:
+    """Count the ways of each port that has ways of its own: as read back, else as decided."""
+    return {
+        port: (effective(iteration, port) or decided).count
+        for port, decided in iteration.decision.layout.port_masks.items()
+    }
 
 
-def shadow_moved(seen: Observed) -> Iterator[Sample]:
-    """Yield, by cache domain, the total of masks that the shadow strategy would have moved."""
-    shadow = seen.status.shadow if seen.status is not None else None
-    for number, domain in sorted(shadow.domains.items()) if shadow is not None else ():
-        yield (str(number),), domain.moved
+def _shadows(seen: Observed) -> Mapping[int, ShadowDomain]:
+    return seen.status.shadow.domains if seen.status and seen.status.shadow else {}
 
 
 def shadow_ways(seen: Observed) -> Iterator[Sample]:
     """Yield the number of ways the shadow strategy would give a tenant."""
-    shadow = seen.status.shadow if seen.status is not None else None
-    known = shadow.domains if shadow is not None else {}
+    known = _shadows(seen)
     for number, tenant, labels in shown(seen):
         mask = known[number].layout.mask_of(tenant.id) if number in known else None
         if mask is not None:
@@ -342,70 +328,67 @@ def overlap(iteration: Iteration, tenant: str) -> float | None:
 
     None without a mask.
     """
-    its = effective(iteration, tenant) or mask(iteration, tenant)
+    its = _mask_now(iteration, tenant)
     return None if its is None else (its & iteration.inbound).bit_count()
+
+
+def _mask_now(iteration: Iteration, tenant: str) -> WayMask | None:
+    return effective(iteration, tenant) or mask(iteration, tenant)
+
+
+def _complete(seen: Observed) -> Mapping[int, tuple[DomainInventory, Iteration]]:
+    """Return inventory and latest iteration of the cache domains that have both."""
+    known = seen.inventories.keys() & seen.latest.keys()
+    return {number: (seen.inventories[number], seen.latest[number]) for number in known}
+
+
+def domain(
+    value: Callable[[DomainInventory, Iteration], float | Mapping[str, float] | None],
+) -> Read:
+    """Read a value of the tenants and the latest iteration of each cache domain."""
+    return _both(lambda item: value(*item))
 
 
 def _by_tenant(
     seen: Observed, find: Callable[[DomainInventory, Iteration], Mapping[str, Item]]
-) -> Iterator[tuple[tuple[str, ...], Item]]:
+) -> Iterator[tuple[Labels, Item]]:
     """Yield the labels of each tenant for which `find` has a value, and the value."""
-    found = {
-        number: find(seen.inventories[number], seen.latest[number])
-        for number in seen.inventories.keys() & seen.latest.keys()
-    }
+    found = {number: find(*both) for number, both in _complete(seen).items()}
     for number, tenant, labels in shown(seen):
         if tenant.id in found.get(number, {}):
             yield labels, found[number][tenant.id]
 
 
-def stalled(seen: Observed) -> Iterator[Sample]:
-    """Yield the share of each tenant's cycles that LLC misses stall."""
-    for labels, loss in _by_tenant(seen, pressures.losses):
-        yield labels, loss.stalled
+loss = _of_each(lambda seen: _by_tenant(seen, pressures.losses))
+fill = _of_each(lambda seen: _by_tenant(seen, pressures.fills))
 
 
-def lost(seen: Observed) -> Iterator[Sample]:
-    """Yield the bounds of what other tenants cost a tenant; no sample for an unknown bound."""
-    for labels, loss in _by_tenant(seen, pressures.losses):
-        yield (*labels, "least"), loss.least
-        if loss.likely is not None:
-            yield (*labels, "likely"), loss.likely
-        yield (*labels, "most"), loss.most
+def bounds(loss: CycleLoss) -> Mapping[str, float]:
+    """Return the bounds of what other tenants cost a tenant, without an unknown bound."""
+    found = {"least": loss.least, "likely": loss.likely, "most": loss.most}
+    return {bound: share for bound, share in found.items() if share is not None}
 
 
-def filled(seen: Observed) -> Iterator[Sample]:
-    """Yield the share of the LLC that each tenant fills, and the source of the number."""
-    for labels, fill in _by_tenant(seen, pressures.fills):
-        yield (*labels, "monitored" if fill.monitored else "estimated"), fill.share
+def filled(fill: Fill) -> Mapping[str, float]:
+    """Return the share of the LLC that a tenant fills, by the source of the number."""
+    return {"monitored" if fill.monitored else "estimated": fill.share}
 
 
-def exhausted(seen: Observed) -> Iterator[Sample]:
-    """Yield whether the strategy has no move left; no sample if not known."""
-    for number, iteration in sorted(seen.latest.items()):
-        known = pressures.exhausted(iteration)
-        if known is not None:
-            yield (str(number),), known
+exhausted = pressures.exhausted
 
 
-def outlooks(seen: Observed) -> Iterator[Sample]:
-    """Yield 1 for the present outlook of each cache domain, 0 for all other codes."""
-    for number, iteration in sorted(seen.latest.items()):
-        for code in Outlook:
-            yield (str(number), code.value), code == iteration.outlook
+def outlooks(iteration: Iteration) -> Mapping[str, bool]:
+    """Return 1 for the present outlook, 0 for all other codes."""
+    return {code.value: code == iteration.outlook for code in Outlook}
 
 
-def worth(seen: Observed) -> Iterator[Sample]:
-    """Yield the estimated gain by enforcing of each cache domain; nothing while enforcing."""
-    for number in sorted(seen.inventories.keys() & seen.latest.keys()):
-        found = pressures.worth(seen.inventories[number], seen.latest[number])
-        for bound in ("likely", "most") if found is not None else ():
-            yield (str(number), bound), getattr(found, bound)
+def worth(inventory: DomainInventory, iteration: Iteration) -> Mapping[str, float]:
+    """Return the estimated gain by enforcing; nothing while enforcing."""
+    found = pressures.worth(inventory, iteration)
+    return {} if found is None else {"likely": found.likely, "most": found.most}
 
 
-def newcomers(seen: Observed) -> Iterator[Sample]:
-    """Yield the ways that a newcomer of each priority would find; no sample if not known."""
-    for number in sorted(seen.inventories.keys() & seen.latest.keys()):
-        found = pressures.newcomers(seen.inventories[number], seen.latest[number])
-        for priority, ways in found.items():
-            yield (str(number), priority.value), ways
+def newcomers(inventory: DomainInventory, iteration: Iteration) -> Mapping[str, float]:
+    """Return the ways that a newcomer of each priority would find; empty if not known."""
+    found = pressures.newcomers(inventory, iteration)
+    return {priority.value: ways for priority, ways in found.items()}

@@ -35,43 +35,38 @@ class Metric:
 
 _DOMAIN = ("domain",)
 _TENANT = ("domain", "tenant", "name")
-# By attribute: the usual labels, and the reader of a function of the attribute.
-_ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+# By source: the usual labels, and what makes a reader of a function of the source.
+_SOURCES: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
+    "seen": ((), values.everything),
     "status": ((), values.status),
     "placement": ((), values.placement),
     "switch": ((), values.switch),
     "pmd": (("cpu",), values.pmd),
-    "domain": (_DOMAIN, values.domain),
+    "inventory": (_DOMAIN, values.inventory),
     "latest": (_DOMAIN, values.latest),
     "totals": (_DOMAIN, values.totals),
-    "rate": (_TENANT, values.rate),
+    "shadow": (_DOMAIN, values.shadow),
+    "domain": (_DOMAIN, values.domain),
     "port": (("domain", "port"), values.port),
-}
-# The same for names of functions in `metric_values`.
-_FUNCTIONS: Mapping[str, tuple[tuple[str, ...], Callable[..., Any]]] = {
-    "host": ((), values.status),
-    "iteration": (_DOMAIN, values.latest),
     "tenant": (_TENANT, values.tenant),
+    "rate": (_TENANT, values.rate),
+    "loss": (_TENANT, values.loss),
+    "fill": (_TENANT, values.fill),
     "each": ((), lambda function: function),
 }
 
 
 def _metric(name: str, help: str, labels: Iterable[str] = (), **source: str) -> Metric:
-    """Return a metric of the table."""
     ((of, what),) = source.items()
-    if of in _ATTRIBUTES:
-        usual, reading = _ATTRIBUTES[of]
-        read = reading(operator.attrgetter(what))
-    else:
-        usual, reading = _FUNCTIONS[of]
-        read = reading(getattr(values, what))
+    usual, reading = _SOURCES[of]
+    value = operator.attrgetter(what[1:]) if what.startswith(".") else getattr(values, what)
     text = help.format(
         reasons_max=values.REASONS_MAX,
         tenants_max=values.TENANTS_MAX,
         miss_cycles=MISS_CYCLES,
         most_stalled=MOST_STALLED,
     )
-    return Metric(f"iat_nova_{name}", text, tuple(labels) or usual, read)
+    return Metric(f"iat_nova_{name}", text, tuple(labels) or usual, reading(value))
 
 
 GROUPS: Mapping[str, tuple[Metric, ...]] = {
