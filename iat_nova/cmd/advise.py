@@ -164,48 +164,29 @@ examples:
         """Return the estimate of the present state, and helpful changes if buffers do not fit."""
         if not found.rings:
             return None, []
-        tried = _Emulated(found) if not parsed_args.no_estimate else None
-        if tried is not None and (reason := tried.why_not()):
-            self.note(reason)
-            tried = None
-        if tried is None:
-            return None, [] if found.fits else list(choices(found, counted, _untried))
-        return tried.now(), [] if found.fits else list(choices(found, counted, tried.with_))
+        estimate = None if parsed_args.no_estimate else self._estimator(found)
 
+        def tried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> Estimate | None:
+            if estimate is None:
+                return None
+            rings = found.rings if ring is None else advice.with_ring(found.rings, ring)
+            return estimate(found, rings, ddio_ways, pool_in_turn)
 
-class _Emulated:
-    """Tries choices on the emulated server."""
+        now = tried(None, found.ddio_ways, True)
+        return now, [] if found.fits else list(choices(found, counted, tried))
 
-    def __init__(self, found: Advice) -> None:
-        self._found = found
-        self._estimate: Estimator | None = None
-
-    def why_not(self) -> str | None:
-        """Return the reason why nothing can be tried, or None."""
-        if any(one.mtu > 1986 for one in self._found.rings):
-            return "no estimates: the emulated server knows no packets beyond 2,048 B"
+    def _estimator(self, found: Advice) -> Estimator | None:
+        """Return what tries settings on the emulated server; None, with a note, if nothing can."""
+        if any(one.mtu > 1986 for one in found.rings):
+            self.note("no estimates: the emulated server knows no packets beyond 2,048 B")
+            return None
         registered = plugins.find(plugins.ESTIMATORS, "emulated")
         with contextlib.suppress(ImportError):
-            self._estimate = registered.load() if registered else None
-        if self._estimate is None:
-            return f"no estimates, as the emulated server is not installed: {install('sim')}"
+            if registered is not None:
+                estimator: Estimator = registered.load()
+                return estimator
+        self.note(f"no estimates, as the emulated server is not installed: {install('sim')}")
         return None
-
-    def now(self) -> Estimate | None:
-        """Return the effect of devices under load with the present settings."""
-        return self.with_(None, self._found.ddio_ways, True)
-
-    def with_(self, ring: int | None, ddio_ways: int, pool_in_turn: bool) -> Estimate | None:
-        """Return the effect with other rings, ways or mempools."""
-        if self._estimate is None:
-            return None
-        found = self._found
-        tried = found.rings if ring is None else advice.with_ring(found.rings, ring)
-        return self._estimate(found, tried, ddio_ways, pool_in_turn)
-
-
-def _untried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> None:
-    """Replace `_Emulated.with_` where estimates are off or not possible."""
 
 
 def choices(
@@ -281,7 +262,6 @@ _UNEVEN = "The buffers spread unevenly over the cache: some sets get more than t
 
 
 def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[PoolChoice]) -> str:
-    """Return the advice for one cache domain."""
     lines = [
         f"cache domain {found.domain}: DDIO has {found.ddio_ways} of {found.ways} ways, "
         f"{_mib(found.capacity_bytes)}"

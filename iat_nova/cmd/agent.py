@@ -190,7 +190,6 @@ def _leave(heartbeat: Heartbeat) -> None:
 
 
 def _metrics(settings: Settings, observer: Observer) -> contextlib.AbstractContextManager[object]:
-    """Serve the metrics if the settings have a port."""
     if not settings.metrics_port:
         return contextlib.nullcontext()
     return exporter.serving(settings.metrics_address, settings.metrics_port, observer)

@@ -75,17 +75,15 @@ examples:
 
 
 def row(finding: Finding) -> dict[str, object]:
-    """Return a finding as plain values under `ALL_COLUMNS`."""
+    """Return a finding as plain values under `ALL_COLUMNS`: code and values are the state's."""
     state, remedy = finding.state, finding.remedy
-    plain = records.unstructure(state)
     plain_remedy = {"code": None, "values": {}} if remedy is None else records.unstructure(remedy)
     return {
         "subject": finding.subject,
         "level": finding.level.value,
         "state": sentences.text(state),
         "remedy": None if remedy is None else sentences.text(remedy),
-        "code": plain["code"],
-        "values": plain["values"],
+        **records.unstructure(state),
         "remedy_code": plain_remedy["code"],
         "remedy_values": plain_remedy["values"],
     }

@@ -84,14 +84,6 @@ def commands() -> dict[str, importlib.metadata.EntryPoint]:
 HELP = importlib.metadata.EntryPoint("help", "iat_nova.cmd.overview:Help", plugins.COMMANDS)
 
 
-class _Commands(commandmanager.CommandManager):  # type: ignore[misc]
-    """The commands by name, loaded on demand."""
-
-    def __init__(self) -> None:
-        super().__init__(None)
-        self.commands.update(commands())
-
-
 class _Format(logging.Formatter):
     """Formats errors in one line; unexpected errors are marked as internal."""
 
@@ -118,9 +110,9 @@ class Application(app.App):  # type: ignore[misc]
 
     def __init__(self, **streams: Any) -> None:
         self._failure: Failure | None = None
-        super().__init__(DESCRIPTION, _version(), _Commands(), deferred_help=True, **streams)
-        del self.command_manager.commands["complete"]
-        self.command_manager.commands["help"] = HELP
+        manager = commandmanager.CommandManager(None)
+        super().__init__(DESCRIPTION, _version(), manager, deferred_help=True, **streams)
+        manager.commands = {**commands(), "help": HELP}
 
     def build_option_parser(
         self, description: str, version: str, argparse_kwargs: dict[str, Any] | None = None

@@ -82,13 +82,10 @@ examples:
             unchanged = ""
             if parsed_args.output and os.path.exists(parsed_args.output):
                 unchanged = f"; {parsed_args.output} stays as it was"
-            told = sentences.text(error.message)
-            raise Failure(escape.lines(f"{told}{unchanged}")) from error
-        except PolicyError as error:
-            told = sentences.text(error.message)
-            raise Failure(escape.lines(f"the policy cannot be used: {told}")) from error
-        except HardwareError as error:
-            raise Failure(escape.lines(sentences.text(error.message))) from error
+            raise Failure(escape.lines(f"{sentences.text(error.message)}{unchanged}")) from error
+        except (PolicyError, HardwareError) as error:
+            what = "the policy cannot be used: " if isinstance(error, PolicyError) else ""
+            raise Failure(escape.lines(f"{what}{sentences.text(error.message)}")) from error
         self.note(escape.plain(f"{parsed_args.output} is written; restart nova-compute to use it"))
         if made.withdrawn:
             self.note(f"it offers nothing: {reasons[0]}. {REMOVAL}")
