@@ -15,9 +15,9 @@ from typing import Any
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, Table, check_columns
 from iat_nova.cmd.when import moment
-from iat_nova.report import escape, times
+from iat_nova.report import escape, times, turns
 from iat_nova.report.subjects import Subject
-from iat_nova.report.turns import KINDS, MOVE, Turn, Turns, concerns
+from iat_nova.report.turns import KINDS, MOVE, Turn, concerns
 from iat_nova.store.reader import HistoryReader
 
 COLUMNS = ("time", "domain", "iteration", "what", "reason")
@@ -102,7 +102,6 @@ examples:
     def _wanted(
         self, parsed_args: argparse.Namespace, reader: HistoryReader
     ) -> Callable[[Turn], bool]:
-        """Return the filter for the requested turns."""
         subject: Subject | None = None
         name = parsed_args.guest or parsed_args.named
         if name is not None:
@@ -125,12 +124,12 @@ examples:
         begin_s = moment(parsed_args.since, now_s, begin=True) if parsed_args.since else -math.inf
         end_s = moment(parsed_args.until, now_s) if parsed_args.until else math.inf
         most = parsed_args.last or (math.inf if parsed_args.since else 25)
-        turns, found = Turns(reader), list[Turn]()
+        found: list[Turn] = []
         count, read = SCANNED, 0
         while len(found) < most:
             batch = reader.decisions(count, parsed_args.domain, begin_s, end_s)
             for recorded in batch[read:]:
-                found += [one for one in reversed(turns.of(recorded)) if wanted(one)]
+                found += [one for one in reversed(turns.of(reader, recorded)) if wanted(one)]
             if len(batch) < count:
                 break
             read, count = count, 4 * count
@@ -145,7 +144,6 @@ examples:
         wanted: Callable[[Turn], bool],
         row: int,
     ) -> None:
-        """Print new turns until Ctrl-C."""
         chosen = check_columns(parsed_args.columns, columns) or columns
         write = _writer(self.app.stdout, parsed_args.formatter, chosen)
         try:
@@ -197,21 +195,19 @@ def _after(
     newest = _newest(reader)
     if newest < row:  # the history was begun again
         row = 0
-    turns = Turns(reader)
     found = [
         turn
         for number in reader.domains()
         if domain in (None, number)
         for recorded in reader.newer(number, row, SCANNED)
         if recorded.iteration.eventful
-        for turn in turns.of(recorded)
+        for turn in turns.of(reader, recorded)
         if wanted(turn)
     ]
     return sorted(found, key=lambda turn: turn.row), newest
 
 
 def _values(turn: Turn) -> dict[str, object]:
-    """Return a turn's values by column."""
     own = {"time": times.moment(turn.wall_s), "what": turn.what}
     return dataclasses.asdict(turn) | own
 

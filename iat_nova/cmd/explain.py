@@ -24,7 +24,7 @@ from iat_nova.cmd.when import is_time, moment
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
-from iat_nova.report import account, decision_page, escape, moments, port_account, times
+from iat_nova.report import account, decision_page, moments, port_account, times, words
 from iat_nova.report.account import Account
 from iat_nova.report.moments import Loop, Moment
 from iat_nova.report.port_account import PortAccount
@@ -101,13 +101,14 @@ examples:
         """Return the explanation as text."""
         width = min(shutil.get_terminal_size().columns, 120) if self.colour else 80
         if (told := self._account(parsed_args)) is not None:
-            if isinstance(told.account, PortAccount):
-                text = port_account.page(told.account, width=width, colour=self.colour)
+            one, ended = told
+            if isinstance(one, PortAccount):
+                text = port_account.page(one, width=width, colour=self.colour)
             else:
-                text = account.page(told.account, time.time(), width=width, colour=self.colour)
-            if told.ended is not None:
-                before = f"{told.ended}; below is its last state"
-                text = "\n".join((*escape.hanging(before, width, 4, f"{'Now':<11}"), "", text))
+                text = account.page(one, time.time(), width=width, colour=self.colour)
+            if ended is not None:
+                before = f"{ended}; below is its last state"
+                text = "\n".join((*words.titled("Now", [before], width, 4), "", text))
             return text
         found = self._find(parsed_args)
         text = decision_page.explain(
@@ -131,11 +132,9 @@ examples:
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the explanation as data."""
         if (told := self._account(parsed_args)) is not None:
-            if isinstance(told.account, PortAccount):
-                data = port_account.record(told.account)
-            else:
-                data = account.record(told.account)
-            return {**data, "ended": told.ended}
+            one, ended = told
+            data = port_account.record(one) if isinstance(one, PortAccount) else account.record(one)
+            return {**data, "ended": ended}
         found = self._find(parsed_args)
         data = decision_page.as_data(found.iteration, found.inventory, found.settings)
         data["thinned"] = found.thinned
@@ -144,8 +143,10 @@ examples:
             data["verified"] = found.difference is None
         return data
 
-    def _account(self, parsed_args: argparse.Namespace) -> _Told | None:
-        """Return the explanation of a guest or a port, if one is named."""
+    def _account(
+        self, parsed_args: argparse.Namespace
+    ) -> tuple[Account | PortAccount, str | None] | None:
+        """Return the explanation of a guest or a port, if one is named, and how the agent ended."""
         what = parsed_args.time
         if what is None or _NUMBER.fullmatch(what) or is_time(what):
             return None
@@ -157,14 +158,13 @@ examples:
         with self.history(parsed_args) as reader:
             if _PCI_ADDRESS.fullmatch(what):
                 found, seen_s = guests.port(reader, what)
-                port = port_account.give(reader, seen, found, seen_s)
-                return _Told(port, moments.ended(reader, seen.agent))
-            subject, picture = guests.anywhere(reader, what)
-            guest = account.give(reader, seen, subject, picture)
-            return _Told(guest, moments.ended(reader, seen.agent))
+                told: Account | PortAccount = port_account.give(reader, seen, found, seen_s)
+            else:
+                subject, picture = guests.anywhere(reader, what)
+                told = account.give(reader, seen, subject, picture)
+            return told, moments.ended(reader, seen.agent)
 
     def _find(self, parsed_args: argparse.Namespace) -> _Found:
-        """Return the requested iteration, with its tenants and settings."""
         when, domain = parsed_args.time, parsed_args.domain
         numbered = _NUMBER.fullmatch(when) if when else None
         asked_s = _asked(when) if when and not numbered else math.inf
@@ -191,8 +191,8 @@ examples:
                     status = EXIT_STARTING if _started(reader, asked_s) else EXIT_NOT_RUNNING
                 raise Failure(_nothing(reader, when, domain, asked_s if timed else None), status)
             iteration = recorded.iteration
-            inventory = reader.inventory(iteration.inventory_id)
-            if inventory is None or iteration.domain not in inventory.domains:
+            inventory = reader.domain_inventory(iteration)
+            if inventory is None:
                 raise Failure(
                     f"iteration #{iteration.decision.iteration} is there, but not the tenants it "
                     "was decided for"
@@ -201,9 +201,8 @@ examples:
             thinned = _thinned(reader, recorded) if shown_for else None
             difference = self._verify(reader, recorded) if parsed_args.verify else None
             settings = reader.settings(recorded)
-            inventory_then = inventory.domains[iteration.domain]
-            search = moments.since_search(moments.searched(reader, recorded), inventory_then)
-            return _Found(iteration, inventory_then, settings, then, thinned, difference, search)
+            search = moments.since_search(moments.searched(reader, recorded), inventory)
+            return _Found(iteration, inventory, settings, then, thinned, difference, search)
 
     def _verify(self, reader: HistoryReader, recorded: Recorded) -> str | None:
         """Replay the decision; return the differences, or None."""
@@ -223,14 +222,6 @@ examples:
             if getattr(was, name) != getattr(now, name)
         ]
         return "DIFFERENT\n" + "\n".join(parts)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class _Told:
-    """The explanation of a guest or a port; `ended`: how the last agent ended, None if it runs."""
-
-    account: Account | PortAccount
-    ended: str | None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

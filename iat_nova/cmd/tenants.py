@@ -74,7 +74,6 @@ examples:
         return columns, rows
 
     def _ports(self, parsed_args: argparse.Namespace, domains: Sequence[DomainView]) -> Table:
-        """Return the columns and one row per port."""
         self._empty = f"{super()._empty}: {guests.NO_PORTS}"
         if parsed_args.formatter == "table" and not parsed_args.columns:
             width = shutil.get_terminal_size().columns - 1
@@ -125,10 +124,7 @@ def _brief(domains: Sequence[DomainView], width: int) -> Table:
         for domain in domains
         for tenant in domain.inventory.tenants
     ]
-    wide = [
-        max(escape.width(text) for text in (heading, *(cells[number] for *_, cells in rows)))
-        for number, heading in enumerate(headings[1:])
-    ]
+    wide = escape.widths([headings[1:], *(cells for *_, cells in rows)])
     room = max(_LEAST_NAME, width - sum(wide) - blocks.EDGES * len(headings) - 1)
     found: list[tuple[object, ...]] = [
         (_name(inventory, tenant, room), *cells) for inventory, tenant, cells in rows

@@ -139,7 +139,6 @@ class Scene:
         return screen
 
     def _read(self, reader: HistoryReader, act: Act, screen: Screen) -> Screen:
-        """Do what needs the history."""
         domain = self._domain()
         if domain is None:
             return screen
@@ -154,19 +153,14 @@ class Scene:
                 return dataclasses.replace(screen, note="no decision is recorded")
             settings = reader.settings(domain.decision)
             iteration = domain.decision.iteration
-            picture_then = reader.inventory(iteration.inventory_id)
-            number = domain.inventory.domain.id
-            inventory = picture_then.domains.get(number) if picture_then else None
-            page = decision_page.explain(
-                iteration, inventory or domain.inventory, settings, width=screen.width - 2
-            )
+            inventory = reader.domain_inventory(iteration) or domain.inventory
+            page = decision_page.explain(iteration, inventory, settings, width=screen.width - 2)
         else:
             return self._travel(reader, act, screen, domain.inventory.domain.id)
         self._page = page.splitlines()
         return dataclasses.replace(screen, mode=Mode.PAGE, offset=0)
 
     def _travel(self, reader: HistoryReader, act: Act, screen: Screen, number: int) -> Screen:
-        """Show another moment of the history."""
         here_s = time.time() if screen.past_s is None else screen.past_s
         if act is Act.EARLIER:
             found = next(iter(reader.decisions(1, number, end_s=here_s - 1e-3)), None)

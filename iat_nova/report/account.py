@@ -13,9 +13,19 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import UNLIMITED, Action, Hold, Priority, Tenant, TenantKind, WayMask
 from iat_nova.policy import holds
 from iat_nova.policy.owners import guest_id
-from iat_nova.report import escape, moments, port_table, sentences, times, view, waymap, words
+from iat_nova.report import (
+    escape,
+    moments,
+    port_table,
+    sentences,
+    times,
+    turns,
+    view,
+    waymap,
+    words,
+)
 from iat_nova.report.subjects import Subject
-from iat_nova.report.turns import Turn, Turns, concerns
+from iat_nova.report.turns import Turn, concerns
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Inventory
@@ -74,20 +84,18 @@ def give(reader: HistoryReader, seen: HostView, subject: Subject, picture: Inven
     keys += [tenant.id for _, tenant in subject.tenants]
     why = next((picture.reasons[key] for key in keys if key in picture.reasons), None)
     reason = None if why is None else sentences.text(why)
-    now = {domain.inventory.domain.id: domain for domain in seen.domains}
-    turns = Turns(reader)
     parts = []
     for inventory, tenant in subject.tenants:
         number = inventory.domain.id
-        domain = now.get(number, DomainView(inventory, None, None))
-        if tenant.id not in domain.inventory.names:
-            domain = DomainView(inventory, None, None)  # no longer in the inventory
+        domain = seen.domain(number)
+        if domain is None or tenant.id not in domain.inventory.names:
+            domain = DomainView(inventory)
         parts.append(
             Part(
                 domain,
                 tenant,
-                tuple(_turns(reader, turns, subject, number)),
-                _refused(reader, turns, subject, domain),
+                tuple(_turns(reader, subject, number)),
+                _refused(reader, subject, domain),
                 tuple(_quiet(reader, domain)),
             )
         )
@@ -96,7 +104,7 @@ def give(reader: HistoryReader, seen: HostView, subject: Subject, picture: Inven
 
 
 def _turns(
-    reader: HistoryReader, turns: Turns, subject: Subject, domain: int
+    reader: HistoryReader, subject: Subject, domain: int
 ) -> Iterator[tuple[Turn, tuple[Turn, ...]]]:
     """Yield the guest's newest decisions, each with other way changes of the same decision.
 
@@ -105,7 +113,7 @@ def _turns(
     count = 0
     kept: list[Turn] = []  # of the trial that the next older decision with a trial began
     for recorded in reader.decisions(SCANNED, domain):
-        done = [one for one in turns.of(recorded) if one.acts]
+        done = [one for one in turns.of(reader, recorded) if one.acts]
         its = [one for one in done if concerns(subject, one)]
         others = tuple(one for one in done if one not in its and _changed(one))
         found = [(one, others) for one in its]
@@ -124,15 +132,13 @@ def _changed(turn: Turn) -> bool:
     return turn.ways_before is not None and turn.ways_before != turn.ways_after
 
 
-def _refused(
-    reader: HistoryReader, turns: Turns, subject: Subject, domain: DomainView
-) -> Turn | None:
+def _refused(reader: HistoryReader, subject: Subject, domain: DomainView) -> Turn | None:
     """Return the guest's latest rejected or undone change in the last `LATELY` iterations."""
     if domain.latest is None:
         return None
     number = domain.inventory.domain.id
     for recorded in reversed(reader.newer(number, domain.latest.row - LATELY, LATELY)):
-        for turn in turns.of(recorded):
+        for turn in turns.of(reader, recorded):
             if turn.kind in (Action.REFUSE, Action.UNDO) and subject.is_it(turn.subject):
                 return turn
     return None
@@ -385,22 +391,16 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
             if port["port"] in tenant.ports:
                 told = port_table.sentence(part.seen, port)
                 yield from (f"           {line}" for line in escape.wrap(told, width - 11, 2))
-        drawn = waymap.text(layout, part.seen.inventory, width=width - 11, colour=colour)
-        yield f"           {drawn}"
-        for line in waymap.sets(layout, part.seen.inventory, width - 11):
+        for line in waymap.drawn(layout, part.seen.inventory, width - 11, colour=colour):
             yield f"           {line}"
     if not part.turns:
         yield "Changes of its ways: none recorded"
         return
     yield "Changes of its ways"
     for turn, others in part.turns:
-        ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
-        whom = f" {turn.name}" if turn.subject in tenant.ports else ""
-        text = f"#{turn.iteration} {turn.kind}{whom}{ways}: {turn.reason}"
+        name = turn.name if turn.subject in tenant.ports else ""
         also = "; ".join(f"{one.kind} {one.name} {one.ways}" for one in others)
-        text += f" (with: {also})" if also else ""
-        when = f"  {times.moment(turn.wall_s)}  "
-        yield from escape.hanging(escape.plain(text), width, 4, when)
+        yield from turns.lines(turn, width, name, f" (with: {also})" if also else "")
 
 
 def record(account: Account) -> dict[str, Any]:

@@ -142,8 +142,7 @@ def curves(
     parts: list[Markup] = []
     for part in (0.0, 0.5, 1.0):
         y = 8 + (height - 8) * (1 - part)
-        rule = Markup('<line class="rule" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
-        parts.append(rule.format(LEFT, y, WIDTH - RIGHT, y))
+        parts.append(_rule("rule", y))
         parts.append(_label(LEFT - 8, y + 4, unit(top * part), "end"))
     for line in lines:
         path = _path(axis, line.points, top, height, gap_s)
@@ -151,8 +150,7 @@ def curves(
         parts.append(drawn.format(line.style, path, line.name))
     if limit is not None:
         y = 8 + (height - 8) * (1 - limit[0] / top)
-        rule = Markup('<line class="limit" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
-        parts.append(rule.format(LEFT, y, WIDTH - RIGHT, y))
+        parts.append(_rule("limit", y))
         parts.append(_label(WIDTH - RIGHT - 4, y - 5, limit[1], "end", "note"))
     return _svg(parts, axis, height, ", ".join(line.name for line in lines))
 
@@ -220,6 +218,11 @@ def _box(x: float, y: float, width: float, height: float, style: str, words: str
         '<rect class="{}" x="{:.1f}" y="{:.1f}" width="{:.1f}" height="{:.1f}">'
         "<title>{}</title></rect>"
     ).format(style, x, y, width, height, words)
+
+
+def _rule(style: str, y: float) -> Markup:
+    line = Markup('<line class="{}" x1="{:.1f}" y1="{:.1f}" x2="{:.1f}" y2="{:.1f}"/>')
+    return line.format(style, LEFT, y, WIDTH - RIGHT, y)
 
 
 def _label(x: float, y: float, text: str, anchor: str, style: str = "tick") -> Markup:

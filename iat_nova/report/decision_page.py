@@ -26,6 +26,7 @@ from iat_nova.report.words import (
     limits,
     phase,
     step_words,
+    titled,
 )
 from iat_nova.store import records
 from iat_nova.store.records import Iteration, SettingsInForce
@@ -92,8 +93,7 @@ def _state_block(decision: Decision, names: Names, search: str, width: int) -> l
         texts.append("nothing was done in this iteration")
         why = why or ["the strategy gave no reason"]
         why += [search] if search else []
-    wrapped = [line for text in (*texts, *why) for line in escape.wrap(text, width - 11, 12)]
-    return [f"{'' if number else 'State':<11}{line}" for number, line in enumerate(wrapped)]
+    return titled("State", (*texts, *why), width)
 
 
 def _changes_block(
@@ -145,9 +145,9 @@ def _map_block(
     if before is not None and before != decision.layout:
         drawn = waymap.text(before, inventory, width=width - 9, colour=colour)
         lines.append(f"  before {drawn}")
-    drawn = waymap.text(decision.layout, inventory, width=width - 9, colour=colour)
+    drawn, *sets = waymap.drawn(decision.layout, inventory, width - 9, colour=colour)
     lines.append(f"  after  {drawn}")
-    lines += [f"         {line}" for line in waymap.sets(decision.layout, inventory, width - 9)]
+    lines += [f"         {line}" for line in sets]
     names = Names(inventory, iteration.former)
     moved = [
         (
@@ -158,11 +158,14 @@ def _map_block(
         )
         for number, subject in enumerate(decision.moved)
     ]
-    lines += columns(moved, "llll") if moved else []
-    lines += [f"  {text}" for text in _lent(decision.layout, names)]
-    lines += [f"  {text}" for text in limits(iteration, inventory, names)]
-    lines += [f"  {text}" for text in limited(decision.layout, inventory, names)]
-    return lines + [f"  {text}" for text in coerced(iteration, inventory)]
+    lines += columns(moved, "llll")
+    texts = [
+        *_lent(decision.layout, names),
+        *limits(iteration, inventory, names),
+        *limited(decision.layout, inventory, names),
+        *coerced(iteration, inventory),
+    ]
+    return lines + [f"  {text}" for text in texts]
 
 
 def _lent(layout: Layout, names: Names) -> Iterator[str]:
@@ -223,7 +226,7 @@ def _inputs_block(iteration: Iteration, inventory: DomainInventory, width: int) 
             for text in waymap.counted_ports(sample, inventory)
             for line in escape.hanging(text, width, 2, "  ", "    ")
         ),
-        *(line.rstrip() for line in columns(rows, "llrrrrrrl", 1)),
+        *columns(rows, "llrrrrrrl", 1),
     ]
 
 

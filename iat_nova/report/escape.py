@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import unicodedata
+from collections.abc import Iterable, Sequence
 
 _HARMFUL = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 _FORMULA = "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20"  # begins of a formula, full width too
@@ -47,6 +48,11 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(map(_columns, text))
+
+
+def widths(rows: Iterable[Sequence[str]]) -> list[int]:
+    """Return the width of each column of a table."""
+    return [max(map(width, column)) for column in zip(*rows, strict=True)]
 
 
 def cut(text: str, columns: int) -> str:

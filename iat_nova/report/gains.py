@@ -10,7 +10,6 @@ from iat_nova.model import DomainInventory, Priority
 from iat_nova.report import pressures
 from iat_nova.store.records import Iteration
 from iat_nova.strategies import prospect, readings
-from iat_nova.strategies.prospect import Prospect
 from iat_nova.strategies.readings import Look
 
 TENTH = 0.1  # of a tenant's samples: the begin and the end of the period
@@ -48,15 +47,6 @@ def gains(samples: Sequence[Iteration], inventory: DomainInventory) -> list[Gain
     ]
 
 
-def worth(samples: Sequence[Iteration], inventory: DomainInventory) -> Prospect | None:
-    """Return what enforcing could have given critical guests, in the mean of unwritten samples.
-
-    None without a sample in which a critical guest was awake and nothing was written.
-    """
-    found = (pressures.worth(inventory, one) for one in samples)
-    return prospect.together([one for one in found if one is not None])
-
-
 def _gain(tenant: str, priority: Priority, looks: Sequence[tuple[Look, float]]) -> Gain:
     few = max(TOGETHER, round(TENTH * len(looks)))
     means = [
@@ -85,8 +75,13 @@ def _mean(looks: Sequence[tuple[Look, float]]) -> Look:
 
 
 def worth_tiles(samples: Sequence[Iteration], inventory: DomainInventory) -> list[tuple[str, str]]:
-    """Return value and caption of what enforcing could have given while nothing was written."""
-    found = worth(samples, inventory)
+    """Return value and caption of what enforcing could have given critical guests.
+
+    It is the mean of the samples in which nothing was written. Empty without a sample in which a
+    critical guest was awake and nothing was written.
+    """
+    each = (pressures.worth(inventory, one) for one in samples)
+    found = prospect.together([one for one in each if one is not None])
     if found is None:
         return []
     caption = "likely gain of critical guests if the agent had enforced"

@@ -72,10 +72,11 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
     axis = Axis(max(begin_s, span[0]), span[1])
     seen = view.gather(reader, leaks=True)
     status = seen.now.status if seen.now else None
+    interval_s = status.interval_s if status else 1.0
     stories = [
         story
         for domain in reader.domains()
-        if (story := _story(reader, domain, axis, _interval_s(seen))) is not None
+        if (story := _story(reader, domain, axis, interval_s)) is not None
     ]
     return (
         page.environment("iat_nova.report", "report.html.j2")
@@ -116,7 +117,6 @@ def _whole_since(reader: HistoryReader, axis: Axis) -> str | None:
 
 
 def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) -> _Story | None:
-    """Read one domain's part of the period."""
     begin_s, end_s = axis.begin_s, axis.end_s
     samples = tuple(one.iteration for one in reader.between(begin_s, end_s, domain, at_most=POINTS))
     if not samples:
@@ -124,10 +124,8 @@ def _story(reader: HistoryReader, domain: int, axis: Axis, interval_s: float) ->
     decisions = reader.decisions(TURNS, domain, begin_s, end_s)
     known: dict[int, DomainInventory] = {}
     for one in [*(recorded.iteration for recorded in decisions), samples[0], samples[-1]]:
-        if one.inventory_id not in known:
-            inventory = reader.inventory(one.inventory_id)
-            if inventory is not None and domain in inventory.domains:
-                known[one.inventory_id] = inventory.domains[domain]
+        if (inventory := reader.domain_inventory(one)) is not None:
+            known[one.inventory_id] = inventory
     if not known:
         return None
     stride_s = (end_s - begin_s) / max(len(samples) - 1, 1)
@@ -192,9 +190,11 @@ def _section(
     story: _Story, axis: Axis, seen: view.HostView, phases: Sequence[str]
 ) -> dict[str, Any]:
     """Return one domain's values for the template; `phases` are declared by the strategy."""
-    colours, columns = charts.hues(story.inventories), _columns(story)
+    colours = charts.hues(story.inventories)
+    rates = (rates for one in story.samples for rates in one.sample.tenants.values())
+    columns = (*rate_rows.COUNTED, *rate_rows.known(rates))
     low_per_s = seen.low_per_s(story.domain)
-    now = next((one for one in seen.domains if one.inventory.domain.id == story.domain), None)
+    now = seen.domain(story.domain)
     limit = (low_per_s, f"busy above {figures.rate(low_per_s)}") if low_per_s else None
     iterations, did = story.counts
     speeds = gains(story.samples, story.inventory)
@@ -202,14 +202,14 @@ def _section(
         *_speed_tiles(speeds, story),
         *worth_tiles(story.samples, story.inventory),
         *_ddio_tiles(story),
+        *(rings.tiles(now.rings) if now is not None else []),
+        stretches.tile(story.quiet, axis.begin_s, axis.end_s),
     ]
-    for one in seen.domains:
-        tiles += rings.tiles(one.rings) if one.inventory.domain.id == story.domain else []
     return {
         "id": story.domain,
         "iterations": iterations,
         "decisions": did,
-        "tiles": [*tiles, stretches.tile(story.quiet, axis.begin_s, axis.end_s)],
+        "tiles": tiles,
         "speeds": [_speed_row(one, story.inventory, colours) for one in speeds],
         "quiet": charts.quiet_strip(axis, story.quiet),
         "sets": _sets(story),
@@ -336,16 +336,9 @@ def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:
     return [(one.wall_s, getattr(one.sample, field)) for one in story.samples]
 
 
-def _columns(story: _Story) -> tuple[RateColumn, ...]:
-    """Return the columns of tenants' curves; monitoring columns only with data."""
-    rates = (rates for one in story.samples for rates in one.sample.tenants.values())
-    return (*rate_rows.COUNTED, *rate_rows.known(rates))
-
-
 def _tenant_row(
     axis: Axis, story: _Story, tenant: str, columns: Sequence[RateColumn], colours: dict[str, str]
 ) -> dict[str, Any]:
-    """Return a tenant's row of small curves."""
     rates = [(one.wall_s, one.sample.tenants.get(tenant)) for one in story.samples]
     drawn = rate_rows.cells(axis, columns, rates, colours[tenant], story.gap_s)
     return {"name": story.inventory.names[tenant], "style": colours[tenant], "cells": drawn}
@@ -384,16 +377,13 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
 
 def _inventory_at(story: _Story, iteration: Iteration) -> DomainInventory:
     """Return the tenants for which an iteration was decided, else the latest tenants."""
-    found = itertools.chain(
-        (span.inventory for span in story.spans if span.begin_s == iteration.wall_s),
-        (story.inventory,),
-    )
-    return next(found)
+    found = (span.inventory for span in story.spans if span.begin_s == iteration.wall_s)
+    return next(found, story.inventory)
 
 
 def _shadow(seen: view.HostView, domain: view.DomainView, wall_s: float) -> dict[str, Any]:
     """Return the shadow strategy's layout and moves in a cache domain until a time."""
-    shadow = seen.now.status.shadow if seen.now else None
+    shadow = seen.shadow
     assert shadow is not None and domain.shadow is not None
     names, layout = domain.inventory.names, domain.shadow.layout
     ways = [f"DDIO {layout.ddio.count}"]
@@ -412,7 +402,3 @@ def _shadow(seen: view.HostView, domain: view.DomainView, wall_s: float) -> dict
         "rate": shown[0],
         "meanwhile_rate": shown[1],
     }
-
-
-def _interval_s(seen: view.HostView) -> float:
-    return seen.now.status.interval_s if seen.now else 1.0

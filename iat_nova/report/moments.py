@@ -102,7 +102,6 @@ def at(
     if unclean_by_s is not None:
         unclean_by_s = min(unclean_by_s, seen_s)
         loop = Loop.UNCLEAN if wall_s >= unclean_by_s else loop
-    picture = reader.inventory(last.iteration.inventory_id)
     return Moment(
         wall_s,
         last,
@@ -110,7 +109,7 @@ def at(
         loop,
         since,
         any(event.message.code == "restored" for event in events),
-        picture.domains.get(last.iteration.domain) if picture else None,
+        reader.domain_inventory(last.iteration),
         unclean_by_s,
         searched(reader, last),
     )
@@ -229,8 +228,7 @@ def lines(moment: Moment, *, width: int) -> list[str]:
     found = [f"{when}: {escape.plain(text)}"]
     if moment.loop is Loop.RUNNING and moment.last.row != moment.decision.row:
         found.append(f"#{last.decision.iteration} {_since(moment)}")
-    wrapped = [line for text in found for line in escape.wrap(text, width - 11, 12)]
-    return [f"{'' if number else 'Moment':<11}{line}" for number, line in enumerate(wrapped)]
+    return words.titled("Moment", found, width)
 
 
 def _force(moment: Moment) -> str:
@@ -249,7 +247,7 @@ def _since(moment: Moment) -> str:
     last = moment.last.iteration
     if last.eventful and moment.inventory is not None:
         return f"changed no ways: {words.deeds(last, moment.inventory, why=True)}"
-    return f"did nothing: {why(moment)}"
+    return f"did nothing: {why(moment) or 'its strategy gave no reason'}"
 
 
 def cause(moment: Moment) -> str | None:
@@ -260,11 +258,7 @@ def cause(moment: Moment) -> str | None:
 
 
 def why(moment: Moment) -> str:
-    """Return why the last iteration did nothing, in sentences."""
-    return _why(moment) or "its strategy gave no reason"
-
-
-def _why(moment: Moment) -> str:
+    """Return why the last iteration did nothing, in sentences; empty without a reason."""
     found = reasons(moment.last, moment.inventory), since_search(moment.searched, moment.inventory)
     return "; ".join(filter(None, found))
 
@@ -338,5 +332,5 @@ def record(moment: Moment) -> dict[str, Any]:
         "decided_s_ago": max(0.0, moment.wall_s - moment.decision.iteration.wall_s),
         "last_iteration": last.decision.iteration,
         "last_wall_s": last.wall_s,
-        "why": _why(moment),
+        "why": why(moment),
     }

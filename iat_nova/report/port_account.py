@@ -18,8 +18,8 @@ from iat_nova.model import (
     Tenant,
     WayMask,
 )
-from iat_nova.report import account, escape, port_table, times, view, waymap
-from iat_nova.report.turns import Turn, Turns
+from iat_nova.report import account, escape, port_table, times, turns, view, waymap, words
+from iat_nova.report.turns import Turn
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
@@ -30,8 +30,6 @@ from iat_nova.strategies.pollute_buffer.trial import SUFFERS
 from iat_nova.strategies.pollute_buffer.view import View
 from iat_nova.strategies.readings import Looks
 from iat_nova.strategies.registry import DEFAULT
-
-_INDENT = 11
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -85,24 +83,24 @@ def give(
     """Return the explanation of a port, from the history; `seen_s`: when it was last seen."""
     inventory, port = found
     number = inventory.domain.id
-    now = next((one for one in seen.domains if one.inventory.domain.id == number), None)
+    now = seen.domain(number)
     present = now.inventory.domain.device_ports if now is not None else ()
     here = next((one for one in present if one.id == port.id), None)  # other devices, perhaps
     turns, since = _turns(reader, port.id, number)
     kept = next((one for one in turns if one.kind == Action.KEEP), None)
     if kept is not None and since is not None and kept.row <= since.row:
         kept = None
-    domain = now if now is not None and here is not None else DomainView(inventory, None, None)
+    domain = now if now is not None and here is not None else DomainView(inventory)
     told = tuple(turns[: account.SHOWN])
     return PortAccount(here or port, domain, seen, here is not None, seen_s, told, since, kept)
 
 
 def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[list[Turn], Turn | None]:
     """Return the newest decisions about a port, those since its last move, and this move."""
-    turns, found = Turns(reader), []
+    found: list[Turn] = []
     since = None
     for recorded in reader.decisions(account.SCANNED, domain):
-        done = [one for one in turns.of(recorded) if _concerns(port, one)]
+        done = [one for one in turns.of(reader, recorded) if _concerns(port, one)]
         if since is None and port in recorded.iteration.decision.moved:
             since = next((one for one in done if one.subject == port), None)
         found += done
@@ -227,43 +225,33 @@ def _ports(ports: Sequence[str]) -> str:
 
 def page(one: PortAccount, *, width: int = 80, colour: bool = False) -> str:
     """Return the explanation in lines for a terminal."""
-    lines = _field("Port", one.port.id, width)
-    others = [device for device in one.port.devices if device != one.port.id]
-    if others:
-        lines += _field("", f"with {', '.join(others)}", width)
+    inventory = one.seen.inventory
+    port = [one.port.id]
+    if others := [device for device in one.port.devices if device != one.port.id]:
+        port.append(f"with {', '.join(others)}")
     if not one.here:
-        lines += _field("", f"not here now; last seen {times.moment(one.seen_s)}", width)
-    for number, text in enumerate(_behind(one)):
-        lines += _field("" if number else "Behind it", text, width)
+        port.append(f"not here now; last seen {times.moment(one.seen_s)}")
+    lines = [*_field("Port", port, width), *_field("Behind it", _behind(one), width)]
     if one.here:
-        lines += _field("Class", _class(one), width)
-        lines += _field(f"Domain {one.seen.inventory.domain.id}", _sentence(one), width)
+        row = next(row for row in one.seen.ports() if row["port"] == one.port.id)
+        lines += _field("Class", [_class(one)], width)
+        told = port_table.sentence(one.seen, row)
+        lines += _field(f"Domain {inventory.domain.id}", [told], width)
     if one.seen.layout is not None:
-        room = width - _INDENT
-        inventory = one.seen.inventory
-        drawn = waymap.text(one.seen.layout, inventory, width=room, colour=colour)
-        lines.append(f"{'':{_INDENT}}{drawn}")
-        lines += [f"{'':{_INDENT}}{text}" for text in waymap.sets(one.seen.layout, inventory, room)]
+        drawn = waymap.drawn(one.seen.layout, inventory, width - words.TITLE, colour=colour)
+        lines += [f"{'':{words.TITLE}}{line}" for line in drawn]
     lines += ["", "Why"]
     for text in why(one):
         lines += escape.hanging(escape.plain(text), width, 8, "  - ")
     if one.turns:
         lines += ["", "Decisions about it"]
     for turn in one.turns:
-        ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
-        told = f"#{turn.iteration} {turn.kind}{ways}: {turn.reason}"
-        when = f"  {times.moment(turn.wall_s)}  "
-        lines += escape.hanging(escape.plain(told), width, 4, when)
+        lines += turns.lines(turn, width)
     return "\n".join(lines)
 
 
-def _sentence(one: PortAccount) -> str:
-    row = next(row for row in one.seen.ports() if row["port"] == one.port.id)
-    return port_table.sentence(one.seen, row)
-
-
-def _field(title: str, text: str, width: int) -> list[str]:
-    return escape.hanging(escape.plain(text), width, 4, f"{title:<{_INDENT}}")
+def _field(title: str, texts: Sequence[str], width: int) -> list[str]:
+    return words.titled(title, map(escape.plain, texts), width, 4)
 
 
 def record(one: PortAccount) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def table(
     """
     headings = (*_HEADINGS, "domain") if len(domains) > 1 else _HEADINGS
     found = [cells(domain, port)[: len(headings)] for domain in domains for port in domain.ports()]
-    wide = [max(map(escape.width, column)) for column in zip(headings, *found, strict=True)]
+    wide = escape.widths((headings, *found))
     room = max(_LEAST_NAMES, width - apart * len(wide) - sum(wide) + wide[_NAMES])
     return headings, [(port, escape.cut(names, room), *others) for port, names, *others in found]
 
@@ -58,7 +58,7 @@ def lines(domains: Sequence[DomainView], width: int) -> list[str]:
     headings, found = table(domains, width)
     if not found:
         return []
-    wide = [max(map(escape.width, column)) for column in zip(headings, *found, strict=True)]
+    wide = escape.widths((headings, *found))
     return [(" " * _APART).join(map(escape.fit, row, wide)).rstrip() for row in (headings, *found)]
 
 

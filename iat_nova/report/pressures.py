@@ -31,11 +31,6 @@ def fills(inventory: DomainInventory, iteration: Iteration) -> dict[str, Fill]:
     return pressure.fills(inventory, iteration.sample, _masks(inventory, iteration))
 
 
-def prospects(inventory: DomainInventory, iteration: Iteration) -> dict[str, Prospect]:
-    """Return what enforcing could give each critical guest, by tenant id."""
-    return prospect.prospects(inventory, iteration.sample)
-
-
 def worth(inventory: DomainInventory, iteration: Iteration) -> Prospect | None:
     """Return what enforcing could give all critical guests of a cache domain.
 
@@ -43,7 +38,7 @@ def worth(inventory: DomainInventory, iteration: Iteration) -> Prospect | None:
     """
     if iteration.effective is not None:
         return None
-    return prospect.together(prospects(inventory, iteration).values())
+    return prospect.together(prospect.prospects(inventory, iteration.sample).values())
 
 
 def worth_words(found: Prospect) -> str:

@@ -30,8 +30,6 @@ FEW_DROPS_PER_S = 1.0
 SHORTEST_BITS = (64 + 20) * 8
 OWNER_COLUMNS = 30
 
-_LEAKED = "of the lines that devices wrote in the last {period} missed: see iat-nova advise"
-
 
 class Verdict(enum.StrEnum):
     """The advice on the rings' size."""
@@ -141,12 +139,10 @@ def find(
 
 
 def _counted(rates: Sequence[tuple[float, float | None]]) -> list[tuple[float, float]]:
-    """Return the intervals and rates of samples that counted."""
     return [(interval_s, rate) for interval_s, rate in rates if rate is not None]
 
 
 def _mean(rates: Sequence[tuple[float, float]]) -> float | None:
-    """Return the mean of rates by their intervals."""
     passed_s = sum(interval_s for interval_s, _ in rates)
     return sum(interval_s * rate for interval_s, rate in rates) / passed_s if passed_s else None
 
@@ -219,16 +215,15 @@ def told(found: Finding) -> str | None:
 
 def short(found: Finding | None) -> str | None:
     """Return a line for status pages; None if nothing leaks."""
-    if found is None or not found.verdict.leaks:
-        return None
-    return f"{found.missed:.0%} {_LEAKED.format(period=times.duration(found.over_s))}"
+    return next((" ".join(one) for one in tiles(found)), None)
 
 
 def tiles(found: Finding | None) -> list[tuple[str, str]]:
     """Return value and caption for the report; nothing if nothing leaks."""
     if found is None or not found.verdict.leaks:
         return []
-    return [(f"{found.missed:.0%}", _LEAKED.format(period=times.duration(found.over_s)))]
+    written = f"the lines that devices wrote in the last {times.duration(found.over_s)}"
+    return [(f"{found.missed:.0%}", f"of {written} missed: see iat-nova advise")]
 
 
 def _largest(found: Finding) -> str:

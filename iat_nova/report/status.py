@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterable
 from typing import Any
 
 from iat_nova.model import UNLIMITED, Hold, verbatim
@@ -25,6 +26,7 @@ from iat_nova.strategies.outlook import Outlook
 
 _INDENT = 12
 _LINES = 12  # for one statement
+_OF_STATUS = ("version", "strategy", "interval_s", "started_s", "adopted_s", "handed_over_s")
 
 
 def page(
@@ -38,19 +40,14 @@ def page(
         _field("agent", _agent(view, wall_s)),
         _field("data", f"{times.duration(view.now.age_s)} old" if view.now else "none"),
         _field("paused", escape.plain(pause_words(view, wall_s))),
+        *_plain_fields("held", (hold_words(view, hold, wall_s) for hold in view.holds)),
+        *_plain_fields("degraded", _degraded(view) or ("nothing",)),
     ]
-    for number, hold in enumerate(view.holds):
-        told = escape.plain(hold_words(view, hold, wall_s))
-        lines.append(_field("held" if not number else "", told))
-    degraded = _degraded(view)
-    for number, text in enumerate(degraded or ("nothing",)):
-        lines.append(_field("degraded" if not number else "", escape.plain(text)))
-    for number, notice in enumerate(view.now.status.notices if view.now else ()):
-        lines.append(
-            _field("notice" if not number else "", escape.plain(sentences.text(notice.message)))
-        )
-    if view.now is not None and view.now.status.last_error:
-        lines.append(_field("last error", escape.plain(sentences.text(view.now.status.last_error))))
+    if view.now is not None:
+        said = view.now.status
+        lines += _plain_fields("notice", words.texts(said.notices))
+        if said.last_error is not None:
+            lines += _plain_fields("last error", [sentences.text(said.last_error)])
     for domain in view.domains:
         lines += ["", *_domain(domain, wall_s, width, colour)]
         lines += _shadow(view, domain, wall_s, width, colour)
@@ -96,12 +93,7 @@ def record(view: HostView) -> dict[str, Any]:
         "notices": _plain(said.notices) if said else [],
         "last_error": sentences.text(said.last_error) if said and said.last_error else None,
         "pid": view.agent.pid or (said.pid if said else None),
-        "version": said.version if said else None,
-        "strategy": said.strategy if said else None,
-        "interval_s": said.interval_s if said else None,
-        "started_s": said.started_s if said else None,
-        "adopted_s": said.adopted_s if said else None,
-        "handed_over_s": said.handed_over_s if said else None,
+        **{name: getattr(said, name, None) for name in _OF_STATUS},
         "pmd_threads": [dataclasses.asdict(one) for one in view.switch.pmd_threads]
         if view.switch is not None
         else [],
@@ -152,7 +144,6 @@ def hold_words(view: HostView, hold: Hold, wall_s: float) -> str:
 
 
 def _hold_record(view: HostView, hold: Hold) -> dict[str, Any]:
-    """Return a hold as plain values."""
     until_s = hold.until_s if math.isfinite(hold.until_s) else None
     return {**dataclasses.asdict(hold), "until_s": until_s, "in_force": in_force(view, hold)}
 
@@ -175,38 +166,25 @@ def _domain(domain: DomainView, wall_s: float, width: int, colour: bool) -> list
     title = f"domain {cache.id}"
     if domain.latest is None or domain.layout is None:
         return [_field(title, f"{cache.ways} ways, no iteration yet")]
-    decision = domain.latest.iteration.decision
+    iteration, inventory = domain.latest.iteration, domain.inventory
     ddio = domain.ddio or domain.layout.ddio
-    state = words.phase(decision.phase)
-    lines = [
-        _field(
-            title,
-            f"{state}, DDIO {words.ddio_place(ddio)}, "
-            + words.inbound(domain.latest.iteration.sample),
-        ),
-        _field(
-            "",
-            waymap.text(domain.layout, domain.inventory, width=width - _INDENT, colour=colour),
-        ),
-        *(
-            _field("", line)
-            for line in waymap.sets(domain.layout, domain.inventory, width - _INDENT)
-        ),
+    state = words.phase(iteration.decision.phase)
+    texts = [
+        f"{state}, DDIO {words.ddio_place(ddio)}, {words.inbound(iteration.sample)}",
+        *waymap.drawn(domain.layout, inventory, width - _INDENT, colour=colour),
+        *waymap.counted_ports(iteration.sample, inventory),
+        *words.coerced(iteration, inventory),
+        *_room(domain),
+        *words.limited(domain.layout, inventory, words.Names(inventory)),
     ]
-    sample = domain.latest.iteration.sample
-    lines += [_field("", text) for text in waymap.counted_ports(sample, domain.inventory)]
-    coerced = words.coerced(domain.latest.iteration, domain.inventory)
-    lines += [_field("", text) for text in coerced]
-    lines += [_field("", text) for text in _room(domain)]
-    names = words.Names(domain.inventory)
-    lines += [_field("", text) for text in words.limited(domain.layout, domain.inventory, names)]
     if domain.decision is not None:
         last = domain.decision.iteration
         ago = times.duration(wall_s - last.wall_s)
-        lines.append(_field("", f"last decision {times.moment(last.wall_s)}, {ago} ago:"))
-        done = words.deeds(last, domain.inventory)
-        lines.append(_field("", f"domain {last.domain} #{last.decision.iteration}: {done}"))
-    return lines
+        texts.append(f"last decision {times.moment(last.wall_s)}, {ago} ago:")
+        texts.append(
+            f"domain {last.domain} #{last.decision.iteration}: {words.deeds(last, inventory)}"
+        )
+    return _fields(title, texts)
 
 
 _NO_LAYOUT = {
@@ -240,9 +218,7 @@ def _room(domain: DomainView) -> list[str]:
 def _shadow(
     view: HostView, domain: DomainView, wall_s: float, width: int, colour: bool
 ) -> list[str]:
-    """Return the shadow strategy's moves and layout in a cache domain, in lines."""
-    shadow = view.now.status.shadow if view.now else None
-    seen = domain.shadow
+    shadow, seen = view.shadow, domain.shadow
     if shadow is None or seen is None:
         return []
     since = times.duration(wall_s - shadow.since_s)
@@ -259,18 +235,17 @@ def _shadow(
 
 
 def _shadow_record(view: HostView, domain: DomainView) -> dict[str, Any] | None:
-    """Return the shadow strategy's moves and layout as plain values."""
-    shadow = view.now.status.shadow if view.now else None
-    if shadow is None or domain.shadow is None:
+    shadow, seen = view.shadow, domain.shadow
+    if shadow is None or seen is None:
         return None
     return {
         "strategy": shadow.strategy,
         "policy": shadow.policy,
         "since_s": shadow.since_s,
-        "masks_moved": domain.shadow.moved,
-        "masks_moved_meanwhile": domain.shadow.moved_meanwhile,
-        "ddio_mask": str(domain.shadow.layout.ddio),
-        "way_map": waymap.text(domain.shadow.layout, domain.inventory),
+        "masks_moved": seen.moved,
+        "masks_moved_meanwhile": seen.moved_meanwhile,
+        "ddio_mask": str(seen.layout.ddio),
+        "way_map": waymap.text(seen.layout, domain.inventory),
     }
 
 
@@ -325,6 +300,15 @@ def _domain_record(domain: DomainView) -> dict[str, Any]:
             for priority, ways in pressures.newcomers(domain.inventory, latest).items()
         },
     }
+
+
+def _plain_fields(name: str, texts: Iterable[str]) -> list[str]:
+    return _fields(name, map(escape.plain, texts))
+
+
+def _fields(name: str, texts: Iterable[str]) -> list[str]:
+    """Return texts in lines, the first behind a name."""
+    return [_field("" if number else name, text) for number, text in enumerate(texts)]
 
 
 def _field(name: str, text: str) -> str:

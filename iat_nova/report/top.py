@@ -91,8 +91,7 @@ class Trace:
         here = {tenant.id for tenant in now.tenants}
         if all(here.issuperset(group.tenants) for group in iteration.decision.layout.groups):
             return now
-        found = reader.inventory(iteration.inventory_id)
-        return found.domains.get(self.domain, now) if found else now
+        return reader.domain_inventory(iteration) or now
 
 
 def frame(
@@ -281,7 +280,6 @@ class _Column:
     value: Callable[[Rates], str]
 
 
-_MASK = "MASK"
 _FIGURES = {
     "ipc": _Column("IPC", 5, lambda rates: f"{rates.ipc:.2f}"),
     "references": _Column("REFERENCES", 11, lambda rates: figures.rate(rates.references_per_s)),
@@ -312,7 +310,7 @@ def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
     masks = screen.width >= NARROW
     taken = 16 + (9 if masks else 0) + sum(_FIGURES[one].width + 1 for one in columns)
     name_width = max(12, min(32, screen.width - taken - 6))
-    mask = f" {_MASK:>8}" if masks else ""
+    mask = f" {'MASK':>8}" if masks else ""
     head = f" {_heading('TENANT', 'name', screen):<{name_width}} {'PRIORITY':<9} {'WAYS':>4}{mask}"
     for one in columns:
         head += f" {_heading(_FIGURES[one].heading, one, screen):>{_FIGURES[one].width}}"

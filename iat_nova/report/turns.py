@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 
 from iat_nova.model import DDIO, Action, DomainInventory, Layout, Message, WayMask
-from iat_nova.report import words
+from iat_nova.report import escape, times, words
 from iat_nova.report.subjects import Subject
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
@@ -58,28 +58,25 @@ class Turn:
         return " -> ".join(counts if self.ways_before != self.ways_after else counts[:1])
 
 
-class Turns:
-    """Makes rows from a reader's iterations, with names from each iteration's own inventory."""
+def of(reader: HistoryReader, recorded: Recorded) -> list[Turn]:
+    """Return one row per action of a recorded decision, in the order of the actions.
 
-    def __init__(self, reader: HistoryReader) -> None:
-        self._reader = reader
-        self._known: dict[tuple[int, int], DomainInventory | None] = {}  # by row and domain
+    Names are those of the iteration's own inventory; without it the list is empty.
+    """
+    iteration = recorded.iteration
+    inventory = reader.domain_inventory(iteration)
+    return [] if inventory is None else list(_turns(recorded.row, iteration, inventory))
 
-    def of(self, recorded: Recorded) -> list[Turn]:
-        """Return one row per action of a recorded decision, in the order of the actions.
 
-        The list is empty if the history has no inventory of the decision.
-        """
-        iteration = recorded.iteration
-        inventory = self._inventory(iteration)
-        return [] if inventory is None else list(_turns(recorded.row, iteration, inventory))
+def lines(turn: Turn, width: int, name: str = "", also: str = "") -> list[str]:
+    """Return an action in lines, its time in front: ``#57 grow 2 -> 3 ways: reason``.
 
-    def _inventory(self, iteration: Iteration) -> DomainInventory | None:
-        key = (iteration.inventory_id, iteration.domain)
-        if key not in self._known:
-            found = self._reader.inventory(iteration.inventory_id)
-            self._known[key] = found.domains.get(iteration.domain) if found else None
-        return self._known[key]
+    `name`: the tenant or port, if the page is of another one. `also`: added to the reason.
+    """
+    ways = f" {turn.ways} way{'' if turn.ways == '1' else 's'}" if turn.ways else ""
+    whom = f" {name}" if name else ""
+    text = escape.plain(f"#{turn.iteration} {turn.kind}{whom}{ways}: {turn.reason}{also}")
+    return escape.hanging(text, width, 4, f"  {times.moment(turn.wall_s)}  ")
 
 
 def concerns(subject: Subject, turn: Turn) -> bool:

@@ -24,7 +24,7 @@ from iat_nova.model import (
 from iat_nova.report import pressures, rings, sentences, times, words
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
-from iat_nova.store.records import Event, Shadow, ShadowDomain
+from iat_nova.store.records import Shadow, ShadowDomain
 from iat_nova.strategies.pressure import CycleLoss, Fill
 
 NOBODY = AgentNow(AgentState.STOPPED)
@@ -39,8 +39,8 @@ class DomainView:
     """
 
     inventory: DomainInventory
-    latest: Recorded | None
-    decision: Recorded | None
+    latest: Recorded | None = None
+    decision: Recorded | None = None
     shadow: ShadowDomain | None = None  # the shadow strategy's layout
     rings: rings.Finding | None = None
 
@@ -144,7 +144,6 @@ class HostView:
     hostname: str
     now: StatusNow | None
     domains: tuple[DomainView, ...]
-    events: tuple[Event, ...]
     pause: Pause | None = None
     agent: AgentNow = NOBODY
     damage: str | None = None
@@ -156,9 +155,18 @@ class HostView:
         """Whether an agent iterates now."""
         return self.agent.state is AgentState.RUNNING
 
+    def domain(self, number: int) -> DomainView | None:
+        """Return a cache domain; None if no tenant of it is recorded."""
+        return next((one for one in self.domains if one.inventory.domain.id == number), None)
+
     def low_per_s(self, domain: int) -> float | None:
         """Return the rate up to which DDIO misses count as low; None without a status."""
         return self.now.status.parameters.of(domain).threshold_miss_low_per_s if self.now else None
+
+    @property
+    def shadow(self) -> Shadow | None:
+        """The decisions of the shadow strategy, if there is one."""
+        return self.now.status.shadow if self.now else None
 
     @property
     def recorded(self) -> bool:
@@ -169,7 +177,6 @@ class HostView:
 def gather(
     reader: HistoryReader,
     pause: Pause | None = None,
-    events: int = 5,
     agent: AgentNow = NOBODY,
     holds: tuple[Hold, ...] = (),
     *,
@@ -189,13 +196,11 @@ def gather(
             found = rings.of_domain(reader, inventory.facts, tenants.domain, one.ddio, numbers)
             one = dataclasses.replace(one, rings=found)
         domains.append(one)
-    told = tuple(reader.events(events))
     hostname = inventory.facts.host.hostname if inventory else ""
     return HostView(
         hostname,
         said,
         tuple(domains),
-        told,
         pause,
         agent,
         reader.damage,
@@ -210,7 +215,7 @@ def without_history(
     """Return what is known before a first history: None unless an agent runs, or failed."""
     if not agent.alive and agent.state is not AgentState.FAILED:
         return None
-    return HostView("", None, (), (), pause, agent, holds=holds)
+    return HostView("", None, (), pause, agent, holds=holds)
 
 
 def then(reader: HistoryReader, seen: HostView, wall_s: float) -> HostView:
@@ -222,8 +227,7 @@ def then(reader: HistoryReader, seen: HostView, wall_s: float) -> HostView:
     for domain in seen.domains:
         number = domain.inventory.domain.id
         latest = reader.at(wall_s, number)
-        picture = reader.inventory(latest.iteration.inventory_id) if latest else None
-        inventory = picture.domains.get(number) if picture else None
+        inventory = reader.domain_inventory(latest.iteration) if latest else None
         decision = next(iter(reader.decisions(1, number, end_s=wall_s)), None)
         domains.append(DomainView(inventory or domain.inventory, latest, decision))
     return dataclasses.replace(seen, domains=tuple(domains))
@@ -263,7 +267,6 @@ def agent_words(view: HostView) -> str:
 
 
 def _ended(view: HostView) -> str:
-    """Describe the end of the last agent."""
     agent = view.agent
     if agent.state is AgentState.FAILED:
         return f"it ended with an error: {agent.text}"
@@ -399,7 +402,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "loss_most": _share(loss.most if loss else None),
         "llc_share": _share(fill.share if fill else None),
         "occupancy_bytes": rates.occupancy_bytes if rates else None,
-        "memory_bytes_per_s": _known(rates.memory_bytes_per_s) if rates else None,
+        "memory_bytes_per_s": _whole(rates.memory_bytes_per_s) if rates else None,
     }
 
 
@@ -413,9 +416,5 @@ def _share(value: float | None) -> float | None:
     return None if value is None else round(value, 3)
 
 
-def _known(value: float | None) -> int | None:
-    return None if value is None else _whole(value)
-
-
-def _whole(value: float) -> int | None:
-    return round(value) if math.isfinite(value) else None
+def _whole(value: float | None) -> int | None:
+    return None if value is None or not math.isfinite(value) else round(value)

@@ -102,6 +102,13 @@ def text(
     return f"0 {''.join(boxes)} {ways - 1}"
 
 
+def drawn(
+    layout: Layout, inventory: DomainInventory, width: int, *, colour: bool = False
+) -> list[str]:
+    """Return the map, and the lines of `sets` if masks overlap."""
+    return [text(layout, inventory, width=width, colour=colour), *sets(layout, inventory, width)]
+
+
 def sets(layout: Layout, inventory: DomainInventory, width: int) -> list[str]:
     """Return a line per set of tenants with the same mask, one for DDIO, and one a set of ports.
 
@@ -231,7 +238,6 @@ def _box(segment: Segment, name: str, cell: int, marks: str) -> tuple[str, str]:
 
 
 def _ground(segment: Segment, inventory: DomainInventory) -> int:
-    """Return the terminal colour of a segment of tenants."""
     if len(segment.tenants) > 1:
         return _SHARED_CRITICAL_SWATCH if only_critical(segment, inventory) else _SHARED_SWATCH
     order = [tenant.id for tenant in inventory.tenants]

@@ -231,9 +231,19 @@ def _pmd_thread(one: PmdThread) -> str:
     return f"CPU {one.cpu} {', '.join(parts)}"
 
 
+TITLE = 11
+"""The columns of the titles in pages of `iat-nova explain`."""
+
+
+def titled(title: str, texts: Iterable[str], width: int, most: int = 12) -> list[str]:
+    """Return texts in lines behind a title, each text wrapped in at most `most` lines."""
+    lines = (line for text in texts for line in escape.wrap(text, width - TITLE, most))
+    return [f"{'' if number else title:<{TITLE}}{line}" for number, line in enumerate(lines)]
+
+
 def columns(rows: Sequence[tuple[str, ...]], alignment: str, blanks: int = 2) -> list[str]:
     """Align rows in columns, with `blanks` between columns and two in front."""
-    widths = [max(escape.width(row[number]) for row in rows) for number in range(len(alignment))]
+    widths = escape.widths(rows)
     return [
         (
             "  "

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
 
 from iat_nova.common.untrusted import LAST_S
-from iat_nova.model import Message
+from iat_nova.model import DomainInventory, Message
 from iat_nova.store import database as db
 from iat_nova.store import packing, records
 from iat_nova.store.records import Event, Inventory, Iteration, RecordError, SettingsInForce, Status
@@ -69,6 +69,7 @@ class HistoryReader:
         self._connection = db.open_readable(self._path)
         self._unreadable: dict[tuple[str, int], str] = {}  # why, by table and row
         self._bases: dict[int, tuple[bytes, bytes]] = {}  # the texts of seen and state, by row
+        self._domains: dict[tuple[int, int], DomainInventory | None] = {}  # by row and domain
 
     def __enter__(self) -> Self:
         return self
@@ -271,6 +272,14 @@ class HistoryReader:
     def inventory(self, row: int) -> Inventory | None:
         """Return an inventory by the id in an iteration; None if damaged or removed."""
         return self._body("inventory", row, Inventory)
+
+    def domain_inventory(self, iteration: Iteration) -> DomainInventory | None:
+        """Return the tenants that an iteration was decided for; read once."""
+        key = (iteration.inventory_id, iteration.domain)
+        if key not in self._domains:
+            found = self.inventory(iteration.inventory_id)
+            self._domains[key] = found.domains.get(iteration.domain) if found else None
+        return self._domains[key]
 
     def inventories(self) -> Iterator[Inventory]:
         """Yield the stored inventories of the host, newest first."""

@@ -84,8 +84,7 @@ class Replay:
 
     def _context(self, recorded: Recorded) -> tuple[DomainInventory, SettingsInForce]:
         iteration = recorded.iteration
-        picture = self._reader.inventory(iteration.inventory_id)
-        inventory = picture.domains.get(iteration.domain) if picture else None
+        inventory = self._reader.domain_inventory(iteration)
         settings = self._reader.settings(recorded)
         if inventory is None or settings is None:
             raise ReplayError(

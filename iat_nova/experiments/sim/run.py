@@ -393,8 +393,7 @@ def _iterations(
         found = [
             [one.iteration for one in reader.between(0.0, math.inf, domain)] for domain in domains
         ]
-        known = reader.inventory(found[0][-1].inventory_id)
-        return found, None if known is None else known.domains[domains[0]]
+        return found, reader.domain_inventory(found[0][-1])
 
 
 def workload_result(name: str, done: WorkloadMetrics, seconds: float) -> WorkloadResult:

@@ -22,7 +22,6 @@ from iat_nova.experiments.sim.run import Result, run
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.strategies import unmanaged
 from iat_nova.model import Priority
-from iat_nova.report import pressures
 from iat_nova.store.reader import HistoryReader
 from iat_nova.strategies import prospect
 from iat_nova.strategies.prospect import Prospect
@@ -104,10 +103,10 @@ def _seen(path: pathlib.Path) -> Iterator[Prospect]:
     with HistoryReader(path) as reader:
         for domain in reader.domains():
             for one in reader.between(0.0, math.inf, domain):
-                inventory = reader.inventory(one.iteration.inventory_id)
-                if inventory is None or domain not in inventory.domains:
+                inventory = reader.domain_inventory(one.iteration)
+                if inventory is None:
                     continue
-                guests = pressures.prospects(inventory.domains[domain], one.iteration)
+                guests = prospect.prospects(inventory, one.iteration.sample)
                 found = prospect.together(guests.values())
                 if found is not None:
                     yield found

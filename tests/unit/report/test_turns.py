@@ -7,7 +7,7 @@ import unittest
 from iat_nova.model import Action, DevicePort, PortGroup, Step, WayMask, message
 from iat_nova.report import account, port_account, turns
 from iat_nova.report.subjects import find
-from iat_nova.report.turns import Turns, concerns
+from iat_nova.report.turns import concerns
 from iat_nova.report.view import gather
 from iat_nova.store.reader import HistoryReader
 from tests.unit import frozen, stories
@@ -31,11 +31,10 @@ class TurnsTest(MomentCase):
             self.history.record(dataclasses.replace(made, domain=domain, decision=decision))
         self.assertTrue(self.history.flush(60.0))
         with HistoryReader(self.path) as reader:
-            turns = Turns(reader)
             names = [
                 turn.name
                 for recorded in reader.decisions(9)
-                for turn in turns.of(recorded)
+                for turn in turns.of(reader, recorded)
                 if turn.subject == "stack"
             ]
         self.assertEqual(["second", "vswitch"], names)
@@ -65,16 +64,15 @@ class TurnsTest(MomentCase):
             )
         self.assertTrue(self.history.flush(60.0))
         with HistoryReader(self.path) as reader:
-            turns = Turns(reader)
             subject = find(reader.latest_inventory(), last.name)
             found = [
                 (turn.name, turn.ways, turn.reason)
                 for recorded in reversed(reader.decisions(9))
-                for turn in turns.of(recorded)
+                for turn in turns.of(reader, recorded)
                 if concerns(subject, turn)
             ]
             nobody = find(reader.latest_inventory(), others[0].name)
-            self.assertFalse(concerns(nobody, turns.of(reader.decisions(1)[0])[-1]))
+            self.assertFalse(concerns(nobody, turns.of(reader, reader.decisions(1)[0])[-1]))
         reason = "try ddio: one way of their own for ports 0000:5e:00.0"
         self.assertEqual(
             [
