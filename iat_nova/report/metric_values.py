@@ -276,18 +276,11 @@ def held(seen: Observed) -> Iterator[Sample]:
         yield labels, tenant.ways.min if tenant.ways.held else 0
 
 
-def _latest_of_tenants(seen: Observed) -> Iterator[tuple[Labels, tuple[Iteration, str]]]:
-    for number, tenant, labels in shown(seen):
-        if number in seen.latest:
-            yield labels, (seen.latest[number], tenant.id)
-
-
-_of_tenant = _of_each(_latest_of_tenants)
-rate = _of_each(
+_of_tenant = _of_each(
     lambda seen: (
-        (labels, iteration.sample.tenants[tenant])
-        for labels, (iteration, tenant) in _latest_of_tenants(seen)
-        if tenant in iteration.sample.tenants
+        (labels, (seen.latest[number], tenant.id))
+        for number, tenant, labels in shown(seen)
+        if number in seen.latest
     )
 )
 
@@ -359,6 +352,7 @@ def _by_tenant(
             yield labels, found[number][tenant.id]
 
 
+rate = _of_each(lambda seen: _by_tenant(seen, lambda _, latest: latest.sample.tenants))
 loss = _of_each(lambda seen: _by_tenant(seen, pressures.losses))
 fill = _of_each(lambda seen: _by_tenant(seen, pressures.fills))
 
