@@ -214,10 +214,6 @@ class Command(command.Command):  # type: ignore[misc]
             self._folder = pathlib.Path(named or self.settings(parsed_args).state_dir)
         return self._folder
 
-    def names_state_alone(self, parsed_args: argparse.Namespace) -> bool:
-        """Tell whether a state directory is named, and no configuration."""
-        return not self.named_files(parsed_args) and self.names_state(parsed_args)
-
     def names_state(self, parsed_args: argparse.Namespace) -> bool:
         """Tell whether an option or the environment names a state directory."""
         named = self.named_state_dir(parsed_args) or os.environ.get(conf.STATE_DIR_VARIABLE)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shlex
 from collections.abc import Iterator
 from typing import Any
@@ -94,7 +95,7 @@ def give(reader: HistoryReader, seen: HostView, subject: Subject, picture: Inven
             Part(
                 domain,
                 tenant,
-                tuple(_turns(reader, subject, number)),
+                tuple(itertools.islice(_turns(reader, subject, number), SHOWN)),
                 _refused(reader, subject, domain),
                 tuple(_quiet(reader, domain)),
             )
@@ -110,7 +111,6 @@ def _turns(
 
     A kept trial is among them if it had moved the guest's ways.
     """
-    count = 0
     kept: list[Turn] = []  # of the trial that the next older decision with a trial began
     for recorded in reader.decisions(SCANNED, domain):
         done = [one for one in turns.of(reader, recorded) if one.acts]
@@ -121,11 +121,7 @@ def _turns(
             found = [*((one, ()) for one in kept), *found] if its else found
             kept = []
         kept += [one for one in done if one.kind == Action.KEEP and one not in its]
-        for pair in found:
-            yield pair
-            count += 1
-            if count == SHOWN:
-                return
+        yield from found
 
 
 def _changed(turn: Turn) -> bool:
@@ -148,10 +144,9 @@ def _quiet(reader: HistoryReader, domain: DomainView) -> Iterator[Recorded]:
     """Yield the last iteration if it did nothing, and the decision that ended the last search."""
     if domain.latest is None:
         return
-    decided = next(iter(reader.decisions(1, domain.inventory.domain.id)), None)
-    if decided is None or decided.row != domain.latest.row:
+    if domain.decision is None or domain.decision.row != domain.latest.row:
         yield domain.latest
-    search = moments.searched(reader, domain.latest) or decided
+    search = moments.searched(reader, domain.latest) or domain.decision
     if search is not None and search.iteration.decision.why:
         yield search
 

@@ -94,23 +94,23 @@ def way_bands(axis: Axis, spans: Sequence[Span], ways: int, colours: dict[str, s
 def state_strip(axis: Axis, spans: Sequence[Span], styles: dict[str, str]) -> Markup:
     """Draw the states of the strategy over time, with names where there is room."""
     parts: list[Markup] = [_label(LEFT - 8, 16, "state", "end")]
-    merged: list[list[float | str]] = []
+    merged: list[Span] = []
     for span in spans:
-        if merged and merged[-1][2] == span.state and merged[-1][1] == span.begin_s:
-            merged[-1][1] = span.end_s
+        if merged and merged[-1].state == span.state and merged[-1].end_s == span.begin_s:
+            merged[-1] = dataclasses.replace(merged[-1], end_s=span.end_s)
         else:
-            merged.append([span.begin_s, span.end_s, span.state])
-    for begin_s, end_s, state in merged:
-        begin, end = axis.x(float(begin_s)), axis.x(float(end_s))
-        words = f"{state}, from {_clock(float(begin_s))} to {_clock(float(end_s))}"
+            merged.append(span)
+    for one in merged:
+        begin, end = axis.x(one.begin_s), axis.x(one.end_s)
+        words = f"{one.state}, from {_clock(one.begin_s)} to {_clock(one.end_s)}"
         box = Markup(
             '<rect class="{}" x="{:.1f}" y="1" width="{:.1f}" height="22" rx="2">'
             "<title>{}</title></rect>"
         )
-        parts.append(box.format(styles.get(str(state), ""), begin, max(end - begin, 0.8), words))
-        if end - begin > 7.2 * len(str(state)):
-            style = f"on-{styles.get(str(state), '')}"
-            parts.append(_label((begin + end) / 2, 16, str(state), "middle", style))
+        style = styles.get(one.state, "")
+        parts.append(box.format(style, begin, max(end - begin, 0.8), words))
+        if end - begin > 7.2 * len(one.state):
+            parts.append(_label((begin + end) / 2, 16, one.state, "middle", f"on-{style}"))
     return _svg(parts, axis, 24, "States of the strategy", ticks=False)
 
 

@@ -25,7 +25,6 @@ from iat_nova.report.words import (
     limited,
     limits,
     phase,
-    step_words,
     titled,
 )
 from iat_nova.store import records
@@ -131,7 +130,7 @@ def _steps_block(decision: Decision, names: Names, width: int) -> list[str]:
         return ["What was done: nothing"]
     lines = ["What was done"]
     for step in decision.steps:
-        lines += escape.hanging(step_words(step, names), width, 12, "  ", "    ")
+        lines += escape.hanging(escape.plain(names.step(step)), width, 12, "  ", "    ")
     return lines
 
 

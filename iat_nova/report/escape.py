@@ -102,10 +102,10 @@ def hanging(text: str, columns: int, lines: int, first: str, rest: str = "") -> 
     return [first + head, *(rest + line for line in tail)]
 
 
-def fit(text: str, columns: int, *, right: bool = False, fill: str = " ") -> str:
+def fit(text: str, columns: int, *, right: bool = False) -> str:
     """Return the text in exactly that many columns, cut or filled."""
     text = cut(text, columns)
-    padding = fill * (columns - width(text))
+    padding = " " * (columns - width(text))
     return padding + text if right else text + padding
 
 

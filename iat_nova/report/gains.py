@@ -77,8 +77,8 @@ def _mean(looks: Sequence[tuple[Look, float]]) -> Look:
 def worth_tiles(samples: Sequence[Iteration], inventory: DomainInventory) -> list[tuple[str, str]]:
     """Return value and caption of what enforcing could have given critical guests.
 
-    It is the mean of the samples in which nothing was written. Empty without a sample in which a
-    critical guest was awake and nothing was written.
+    It is the mean of the samples in which nothing was written and such a guest was awake; the list
+    is empty without such a sample.
     """
     each = (pressures.worth(inventory, one) for one in samples)
     found = prospect.together([one for one in each if one is not None])

@@ -56,8 +56,8 @@ def deeds(iteration: Iteration, inventory: DomainInventory, *, why: bool = False
     if decision.why and (why or not decision.steps):
         state += f": {'; '.join(map(names.within, decision.why))}"
     acted = [step for step in decision.steps if step.action.acts]
-    parts = [state]
-    parts += [step_words(one, names) for one in (decision.steps if why or not acted else acted)]
+    shown = decision.steps if why or not acted else acted
+    parts = [state, *(escape.plain(names.step(step)) for step in shown)]
     if decision.moved:
         moved = [*map(names, decision.moved)]
         parts.append(f"moved: {', '.join(moved) if why else figures.names(moved)}")
@@ -77,11 +77,6 @@ def state_change(decision: Decision, arrow: str = "->") -> str:
         return after
     number = f" ({decision.rule})" if decision.rule is not None else ""
     return f"{phase(decision.phase_before)} {arrow} {after}{number}"
-
-
-def step_words(step: Step, names: Names) -> str:
-    """Return a step as `Names.step` does, harmless for a terminal."""
-    return escape.plain(names.step(step))
 
 
 class Names:

@@ -107,4 +107,4 @@ class CutTest(unittest.TestCase):
     def test_filled(self) -> None:
         """To the left, or to the right."""
         self.assertEqual("web  ", escape.fit("web", 5))
-        self.assertEqual("··web", escape.fit("web", 5, right=True, fill="·"))
+        self.assertEqual("  web", escape.fit("web", 5, right=True))

@@ -289,9 +289,7 @@ class TestWords(unittest.TestCase):
             Action.UNDO, "ddio", message("would-lose", tenant=stories.BE, loss=0.071, limit=0.05)
         )
         names = words.Names(stories.inventory("be1"))
-        self.assertEqual(
-            "undo ddio: be1 lost 7.1% of its speed, more than 5%", words.step_words(step, names)
-        )
+        self.assertEqual("undo ddio: be1 lost 7.1% of its speed, more than 5%", names.step(step))
 
     def test_lent_ways(self):
         """The page tells what is the host's own, and what it has for the time being."""
@@ -362,7 +360,7 @@ class TestWords(unittest.TestCase):
             ("layout", (None, None), "grow: why"),
         ):
             step = Step(Action.GROW, subject, verbatim("why"), *ways)
-            self.assertEqual(shown, words.step_words(step, names))
+            self.assertEqual(shown, names.step(step))
 
     def test_the_reason_of_doing_nothing(self):
         """It is told where there is one and nothing was done."""
