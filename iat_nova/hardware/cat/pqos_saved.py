@@ -48,9 +48,26 @@ def save(library: Pqos, ours: Container[int]) -> dict[str, Any]:
     }
 
 
+def _without_theirs(saved: Mapping[str, Any]) -> dict[str, Any]:
+    """Return saved registers without those of classes that other programs had.
+
+    A class that a CPU had before an agent's first write is never written, and neither is that CPU:
+    a restore would undo what its program has changed since.
+    """
+    theirs = set(map(str, saved["classes"].values())) - {"0"}
+    ours = {
+        key: {
+            number: {n: value for n, value in values.items() if n not in theirs}
+            for number, values in saved[key].items()
+        }
+        for key in ("masks", "bandwidth")
+    }
+    return {**saved, **ours}
+
+
 def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
     """Divide saved registers by whether their CPUs and sockets are online."""
-    cores = library.cores
+    saved, cores = _without_theirs(saved), library.cores
     there = {
         "masks": {str(core.l3cat_id) for core in cores},
         "bandwidth": {str(core.mba_id) for core in cores},
@@ -74,12 +91,19 @@ def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
 
 
 def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-    """Restore the registers; return a message for each change. May be repeated."""
+    """Restore the registers; return a message for each change. May be repeated.
+
+    CPUs that had, or have now, a class of another program are not written.
+    """
+    saved = _without_theirs(saved)
     found = {int(cpu): number for cpu, number in saved["classes"].items()}
+    theirs = set(found.values()) - {0}
     if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
         found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
     steps: list[Callable[[], Message | None]] = [
-        functools.partial(_put_back_class, library, cpu, number) for cpu, number in found.items()
+        functools.partial(_put_back_class, library, cpu, theirs)
+        for cpu, number in found.items()
+        if not number
     ]
     steps += [
         functools.partial(put_back, library, int(number), values)
@@ -89,11 +113,12 @@ def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
     return put_all_back(steps, lambda step: step())
 
 
-def _put_back_class(library: Pqos, cpu: int, number: int) -> Message | None:
-    if library.class_of(cpu) == number:
+def _put_back_class(library: Pqos, cpu: int, theirs: Container[int]) -> Message | None:
+    now = library.class_of(cpu)
+    if now == 0 or now in theirs:
         return None
-    library.set_class(cpu, number)
-    return message("cpu-class-restored", cpu=cpu, number=number)
+    library.set_class(cpu, 0)
+    return message("cpu-class-restored", cpu=cpu, number=0)
 
 
 def _put_back_masks(library: Pqos, l3cat: int, found: Mapping[str, int]) -> Message | None:

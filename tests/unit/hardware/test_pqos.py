@@ -576,6 +576,21 @@ class MsrInterface(MsrCase, unittest.TestCase):
             self.apply(a=((0, 1), 0x3))
         self.assertEqual((0x7, 5), (self.registers.values[10][1], self.registers.classes[1]))
 
+    def test_a_restore_beside_another_program(self):
+        """Its class and CPUs are not ours: what it has changed meanwhile stays."""
+        self.registers.values[10][5], self.registers.classes[3] = 0x70, 5
+        allocator = self.make()
+        saved = json.loads(json.dumps(allocator.save()))
+        classes = ClassMask("a", (0, 1), WayMask(0x3)), ClassMask(DEFAULT_CLASS, (), WayMask(0xC))
+        allocator.apply(0, classes)
+        self.registers.values[10][5] = 0x600
+        self.registers.classes |= {2: 5, 3: 0}
+        for restored in (allocator.reachable(saved).now, saved):
+            allocator.restore(restored)
+            self.assertEqual((0x600, 0x7FF), (self.registers.values[10][5],
+                                              self.registers.values[10][0]))  # fmt: skip
+            self.assertEqual([0, 0, 5, 0], [self.registers.classes.get(cpu, 0) for cpu in range(4)])
+
     def test_processors_come_back(self):
         """A CPU that came back from being offline is put into its class again."""
         self.apply(a=((0, 1), 0x3))
