@@ -11,7 +11,7 @@ from iat_nova.strategies.iat.state import FsmState, IatState
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, rates
 
-PARAMETERS = Parameters()
+PARAMETERS = Parameters(floor_references_per_s=100e3, floor_ddio_per_s=50e3)
 LIMIT, LOW = PARAMETERS.threshold_stable, PARAMETERS.threshold_miss_low_per_s
 FLOOR, DDIO_FLOOR = PARAMETERS.floor_references_per_s, PARAMETERS.floor_ddio_per_s
 
@@ -78,6 +78,18 @@ class WhyTest(unittest.TestCase):
             with self.subTest(code):
                 expected = message(code, tenant=tenant, before=before, after=now, change=change)
                 self.assertEqual(expected, self.largest(base, after))
+
+    def test_nearest(self) -> None:
+        """Of several changes the one nearest to its own limit, not the largest one."""
+        base = seen({"a": rates(5 * M)}, 20 * M, 0.5 * M)
+        for after, code in (
+            (seen({"a": rates(5.05 * M, ipc=1.02)}, 20 * M, 0.5 * M), "ipc-changed"),
+            (seen({"a": rates(5.1 * M)}, 20.3 * M, 0.5 * M), "references-changed"),
+            (seen({"a": rates(5.1 * M)}, 20.5 * M, 0.5 * M), "ddio-hits-moved"),
+            (seen({"a": rates(5.1 * M)}, 20 * M, 0.535 * M), "ddio-misses-moved"),
+        ):
+            with self.subTest(code):
+                self.assertEqual(code, self.largest(base, after).code)
 
     def test_floors(self) -> None:
         """A change counts by its threshold or its floor, whichever is larger.

@@ -30,6 +30,7 @@ from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.realloc import GrantVerdict, RoundView
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import Backoff, Cause, FsmState, Grant, GrantTrial, IatState
+from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, guest, rates, stack
 
@@ -243,6 +244,12 @@ class CoreDemandTest(ReallocCase):
         self.demand(entering=False, now=self.risen, trials=(trial,))
         self.assertEqual([("refuse", "a", "last-way-did-not-help")], self.steps())
 
+    def test_that_helped_ddio(self) -> None:
+        """A way helps also if DDIO misses less since."""
+        trial = GrantTrial("a", Cause.CORE_DEMAND, 1, 6 * M, 0.3)
+        self.demand(entering=False, now=self.risen, trials=(trial,))
+        self.assertEqual([("grow", "a", "last-way-helped")], self.steps())
+
     def test_on_entry_no_verdict(self) -> None:
         """A trial of an earlier demand is over."""
         trial = GrantTrial("a", Cause.CORE_DEMAND, 1, 5 * M, 0.1)
@@ -336,6 +343,13 @@ class ReclaimTest(ReallocCase):
                 expected = Step(Action.SHRINK, DDIO, said, ddio_ways, ddio_ways - 1)
                 self.assertEqual([expected] if gone else [], self.ledger.steps)
 
+    def test_at_the_least(self) -> None:
+        """A lapsed grant of DDIO's stays where the policy wants these ways by now."""
+        grant = self.grant(DDIO, 9.0, 100 * M)
+        for ddio_ways, gone in ((3, True), (2, False)):
+            self.reclaim(grant, ddio_ways=ddio_ways)
+            self.assertEqual(gone, bool(self.ledger.steps))
+
     def test_lapse(self) -> None:
         """The fall of the demand, and the demand then and now."""
         self.build(now=self.low)
@@ -347,3 +361,10 @@ class ReclaimTest(ReallocCase):
         self.assertEqual(
             "ddio-demand-fell", realloc.lapse(self.grant(DDIO, 1.0, 100 * M), self.ledger).code
         )
+
+
+class ValuesTest(unittest.TestCase):
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(realloc))
+        self.assertTrue(frozen.values(realloc))

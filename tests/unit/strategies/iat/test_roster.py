@@ -6,14 +6,16 @@ from __future__ import annotations
 import unittest
 
 from iat_nova.model import DeviceModel, DomainInventory, Priority, Tenant, WayMask, WayRequest
+from iat_nova.strategies.iat import roster
 from iat_nova.strategies.iat.roster import Roster, RosterMember, is_best_effort
+from tests.unit import frozen
 from tests.unit.build import domain, tenant
 from tests.unit.strategies.iat.worlds import guest, host, stack
 
 BEHIND = DeviceModel.AGGREGATION
 
 
-def roster(*tenants: Tenant, **facts: object) -> Roster:
+def roster_of(*tenants: Tenant, **facts: object) -> Roster:
     """The tenants of a cache domain."""
     return Roster.of(DomainInventory(domain(**facts), tenants))  # type: ignore[arg-type]
 
@@ -36,7 +38,7 @@ class RolesTest(unittest.TestCase):
 
     def test_with_a_stack(self) -> None:
         """I/O tenants with buffers of their own, and those behind the stack, which comes first."""
-        found = roster(*self.tenants, stack())
+        found = roster_of(*self.tenants, stack())
         self.assertEqual("stack", found.stack.id if found.stack else None)
         self.assertEqual((["own"], ["behind"]), (ids(found.sliced), ids(found.aggregated)))
         self.assertEqual(["stack", "own", "behind"], ids(found.io))
@@ -48,7 +50,7 @@ class RolesTest(unittest.TestCase):
 
     def test_without_a_stack(self) -> None:
         """Every I/O tenant counts as one with buffers of its own; there may be no host's class."""
-        found = roster(*self.tenants[:-1])
+        found = roster_of(*self.tenants[:-1])
         self.assertIsNone(found.stack)
         self.assertEqual((["own", "behind"], []), (ids(found.sliced), ids(found.aggregated)))
         self.assertEqual(["own", "behind"], ids(found.io))
@@ -56,7 +58,7 @@ class RolesTest(unittest.TestCase):
 
     def test_by_name_and_id(self) -> None:
         """In the order of the inventory."""
-        found = roster(guest("b"), guest("a"))
+        found = roster_of(guest("b"), guest("a"))
         self.assertEqual((("b", "a"), {"b", "a"}), (found.ids, set(found.by_id)))
         self.assertEqual({"b": "b", "a": "a"}, {one: found.names[one] for one in found.ids})
         self.assertEqual(found.members[1], found.by_id["a"])
@@ -70,10 +72,10 @@ class RolesTest(unittest.TestCase):
 
     def test_stack_without_io(self) -> None:
         """The stack does I/O by what it is, and is no tenant with I/O beside."""
-        found = roster(tenant("s", id="stack", kind=stack().kind, priority=Priority.STACK))
+        found = roster_of(tenant("s", id="stack", kind=stack().kind, priority=Priority.STACK))
         self.assertTrue(found.is_io("stack"))
         self.assertEqual(((), ()), (found.sliced, found.critical))
-        self.assertEqual((), roster(stack()).sliced)
+        self.assertEqual((), roster_of(stack()).sliced)
 
 
 class BoundsTest(unittest.TestCase):
@@ -89,7 +91,14 @@ class BoundsTest(unittest.TestCase):
             (WayRequest(10, 10, 11), {"reserved_ways": WayMask(0x600)}, (10, 10, 10)),
         ):
             with self.subTest(asked=asked, facts=facts):
-                found = roster(tenant("a", 1, ways=asked), **facts)
+                found = roster_of(tenant("a", 1, ways=asked), **facts)
                 (one,) = found.members
                 bounds = (found.least(one), found.initial(one), found.most(one))
                 self.assertEqual(expected, bounds)
+
+
+class ValuesTest(unittest.TestCase):
+    def test_frozen(self) -> None:
+        """No value can be changed, nor get another attribute."""
+        self.assertEqual([], frozen.changeable(roster))
+        self.assertTrue(frozen.values(roster))
