@@ -8,37 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent import futures
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
-
-
-class _Question(Generic[T]):
-    """One call on a thread of its own."""
-
-    def __init__(self, ask: Callable[[], T], on_late: Callable[[], None]) -> None:
-        self.given_up = False
-        self.answered = threading.Event()
-        self._ask = ask
-        self._on_late = on_late
-        self._answer: list[T] = []
-        self._error: Exception | None = None
-        threading.Thread(target=self._run, name="question", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            self._answer.append(self._ask())
-        except Exception as error:  # noqa: BLE001  # raised again in the thread that asked
-            self._error = error
-        self.answered.set()
-        if self.given_up:
-            self._on_late()
-
-    def answer(self) -> T:
-        """Return the result of the call, or raise its error."""
-        if self._error is not None:
-            raise self._error
-        return self._answer[0]
 
 
 class Deadline(Generic[T]):
@@ -53,7 +26,7 @@ class Deadline(Generic[T]):
     def __init__(self, timeout_s: float, on_late: Callable[[], None] = lambda: None) -> None:
         self._timeout_s = timeout_s
         self._on_late = on_late
-        self._open: _Question[T] | None = None
+        self._open: futures.Future[T] | None = None
         self._again = False  # asked again while the question was open
 
     @property
@@ -67,15 +40,29 @@ class Deadline(Generic[T]):
         Raises the error of the call, and `TimeoutError` while there is no answer.
         """
         if self._open is None:
-            self._open = _Question(call, self._on_late)
-            self._open.answered.wait(self._timeout_s)
-            self._open.given_up = True
-            self._again = False
-        elif not self._open.answered.is_set():
+            self._open, self._again = _begun(call), False
+            futures.wait((self._open,), self._timeout_s)
+            if not self._open.done():
+                self._open.add_done_callback(lambda _: self._on_late())
+        elif not self._open.done():
             self._again = True
-        if not self._open.answered.is_set():
+        if not self._open.done():
             raise TimeoutError
         question, self._open = self._open, None
         if self._again:  # a change after the late answer's start may be missing
             self._on_late()
-        return question.answer()
+        return question.result()
+
+
+def _begun(call: Callable[[], T]) -> futures.Future[T]:
+    """Begin a call on a thread of its own, which does not keep the process from ending."""
+    question: futures.Future[T] = futures.Future()
+
+    def run() -> None:
+        try:
+            question.set_result(call())
+        except Exception as error:  # noqa: BLE001  # raised again in the thread that asked
+            question.set_exception(error)
+
+    threading.Thread(target=run, name="question", daemon=True).start()
+    return question
