@@ -145,7 +145,7 @@ def choose(hosts: Sequence[Host], limits: Limits) -> Choice:
     sites.sort(key=lambda site: (-site.excess(limits), site.host.name, site.number))
     moves: list[Move] = []
     left: list[Left] = []
-    taken: dict[str, _Taken] = {}
+    taken = {host.name: _Taken(host.free) for host in hosts}
     gone: set[str] = set()
     before, lifted = sum(len(site.short(limits)) for site in sites), 0
     for site in sites:
@@ -287,29 +287,26 @@ class _Search:
         """Return the host with the most room for a guest, or None."""
         fit = [host for host in self._hosts if self._fits(site, guest, host, taken)]
         room = {
-            host.name: _finds(host, critical=guest.critical) * _kept(host, taken) for host in fit
+            host.name: _finds(host, critical=guest.critical) * taken[host.name].kept for host in fit
         }
         return min(fit, key=lambda host: (-room[host.name], host.name), default=None)
 
     def _fits(self, site: _Site, guest: Guest, host: Host, taken: Mapping[str, _Taken]) -> bool:
         if host is site.host or host.unusable is not None or host.groups != site.host.groups:
             return False
-        finds = _finds(host, critical=guest.critical)
+        finds, used = _finds(host, critical=guest.critical), taken[host.name]
         ways = min((one.ways for one in host.domains.values()), default=0)
-        if finds * ways * _kept(host, taken) < LEAST_WAYS:
-            return False
-        free = taken[host.name].free if host.name in taken else host.free
-        if not free.fits(guest):
+        if finds * ways * used.kept < LEAST_WAYS or not used.free.fits(guest):
             return False
         if guest.critical:
             seen = guest.readings[site.number]
-            if _arrived(seen, finds * _kept(host, taken)) > self._limits.threshold:
+            if _arrived(seen, finds * used.kept) > self._limits.threshold:
                 return False
-        kept = _kept(host, taken) * (1.0 - finds)
+        kept = used.kept * (1.0 - finds)
         return all(_crowded(seen, kept) <= self._limits.threshold for _, seen in _residents(host))
 
     def _after(self, host: Host, guest: Guest, taken: Mapping[str, _Taken]) -> _Taken:
-        before = taken.get(host.name, _Taken(host.free))
+        before = taken[host.name]
         finds = _finds(host, critical=guest.critical)
         return _Taken(before.free.without(guest), before.kept * (1.0 - finds))
 
@@ -357,10 +354,6 @@ def _residents(host: Host) -> Iterator[tuple[Guest, Reading]]:
 def _finds(host: Host, *, critical: bool) -> float:
     """Return a newcomer's share of the LLC in the host's worst cache domain."""
     return min((one.finds.get(critical, 0.0) for one in host.domains.values()), default=0.0)
-
-
-def _kept(host: Host, taken: Mapping[str, _Taken]) -> float:
-    return taken[host.name].kept if host.name in taken else 1.0
 
 
 def _known(seen: Reading) -> float:

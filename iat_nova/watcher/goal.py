@@ -12,15 +12,8 @@ from watcher.decision_engine.goal.efficacy import indicators
 from watcher.decision_engine.solution import efficacy
 
 
-class ShortBefore(indicators.IndicatorSpecification):  # type: ignore[misc]
-    """The number of critical guests with a loss above the threshold."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            name="short_guests_before",
-            description=_("Critical guests that lose more than the threshold to other guests."),
-            unit=None,
-        )
+class Count(indicators.IndicatorSpecification):  # type: ignore[misc]
+    """A number of guests or hosts."""
 
     @property
     def schema(self) -> dict[str, Any]:
@@ -28,22 +21,17 @@ class ShortBefore(indicators.IndicatorSpecification):  # type: ignore[misc]
         return {"type": "integer", "minimum": 0}
 
 
-class ShortAfter(ShortBefore):
-    """The estimated number of such guests after the plan."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.name = "short_guests_after"
-        self.description = _("The same after the plan, as estimated.")
-
-
-class Unusable(ShortBefore):
-    """The number of hosts left out of the plan."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.name = "hosts_without_data"
-        self.description = _("Hosts left out: no fresh metrics of an agent that enforces, or down.")
+COUNTS = (
+    Count(
+        "short_guests_before",
+        _("Critical guests that lose more than the threshold to other guests."),
+    ),
+    Count("short_guests_after", _("The same after the plan, as estimated.")),
+    Count(
+        "hosts_without_data",
+        _("Hosts left out: no fresh metrics of an agent that enforces, or down."),
+    ),
+)
 
 
 class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
@@ -51,7 +39,7 @@ class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
 
     def get_indicators_specifications(self) -> list[indicators.IndicatorSpecification]:
         """Return the indicators set by the strategy."""
-        return [ShortBefore(), ShortAfter(), Unusable()]
+        return list(COUNTS)
 
     def get_global_efficacy_indicator(self, indicators_map: Any = None) -> list[Any]:
         """Return the share of short guests that are not short after the plan, in percent."""
@@ -67,8 +55,10 @@ class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
         ]
 
 
-class CachePressure(base.Goal):  # type: ignore[misc]
-    """Lift performance-critical guests with too little cache on their host."""
+class Named:
+    """The goal and its strategy as Watcher lists them: entry points of one name."""
+
+    shown = "Cache pressure"
 
     @classmethod
     def get_name(cls) -> str:
@@ -78,12 +68,16 @@ class CachePressure(base.Goal):  # type: ignore[misc]
     @classmethod
     def get_display_name(cls) -> str:
         """Return the displayed name."""
-        return str(_("Cache pressure"))
+        return str(_(cls.shown))
 
     @classmethod
     def get_translatable_display_name(cls) -> str:
         """Return the key of the shown name's translation."""
-        return "Cache pressure"
+        return cls.shown
+
+
+class CachePressure(Named, base.Goal):  # type: ignore[misc]
+    """Lift performance-critical guests with too little cache on their host."""
 
     @classmethod
     def get_efficacy_specification(cls) -> Efficacy:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import dataclasses
 import math
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from concurrent import futures
 from typing import Any
 
 import requests
@@ -22,12 +23,13 @@ from watcher.common import exception, nova_helper, placement_helper
 from watcher.decision_engine.model import element
 from watcher.decision_engine.strategy.strategies import base
 
-from . import choice, readings, words
+from . import choice, goal, readings, words
 from .hosts import Fixed, Free, Guest, Host, Unusable
 
 LOG = log.getLogger(__name__)
 
 PCPU = "PCPU"
+UNCOUNTED = ("pci_passthrough:", "accel:", "resources:VGPU", "resources:CUSTOM_")
 SILENT = (
     requests.RequestException,
     keystone_exceptions.ClientException,
@@ -35,7 +37,7 @@ SILENT = (
 )
 
 
-class CachePressure(base.BaseStrategy):  # type: ignore[misc]
+class CachePressure(goal.Named, base.BaseStrategy):  # type: ignore[misc]
     """Move the fewest guests so that performance-critical guests lose less to their neighbours.
 
     *Description*
@@ -52,25 +54,12 @@ class CachePressure(base.BaseStrategy):  # type: ignore[misc]
     # Watcher chooses a datasource by these; those that have them speak PromQL, or are refused.
     DATASOURCE_METRICS = ["host_cpu_usage"]
 
-    @classmethod
-    def get_name(cls) -> str:
-        """Return the name of the entry point."""
-        return "iat_cache_pressure"
-
-    @classmethod
-    def get_display_name(cls) -> str:
-        """Return the displayed name."""
-        return str(_("Cache pressure (iat-nova)"))
-
-    @classmethod
-    def get_translatable_display_name(cls) -> str:
-        """Return the key of the shown name's translation."""
-        return "Cache pressure (iat-nova)"
+    shown = "Cache pressure (iat-nova)"
 
     @classmethod
     def get_goal_name(cls) -> str:
         """Return the name of the goal."""
-        return "iat_cache_pressure"
+        return cls.get_name()
 
     @classmethod
     def get_config_opts(cls) -> list[Any]:
@@ -276,28 +265,23 @@ def _within(
     Watcher's client of Prometheus has no timeout. An unanswered query keeps its thread until the
     connection breaks, while the audit ends.
     """
-    answers: list[dict[str, readings.Seen]] = []
-    errors: list[Exception] = []
+    answer: futures.Future[dict[str, readings.Seen]] = futures.Future()
 
     def run() -> None:
         try:
-            answers.append(ask())
+            answer.set_result(ask())
         except Exception as error:  # noqa: BLE001 - raised again below
-            errors.append(error)
+            answer.set_exception(error)
 
-    thread = threading.Thread(target=run, name="iat-nova-metrics", daemon=True)
-    thread.start()
-    thread.join(patience_s)
-    if errors:
-        raise errors[0]
-    if not answers:
+    threading.Thread(target=run, name="iat-nova-metrics", daemon=True).start()
+    if not futures.wait((answer,), patience_s).done:
         LOG.error(
             "the datasource has not answered within %.0f s: check Prometheus or Aetos, and the "
             "network between; nothing is proposed",
             patience_s,
         )
         raise exception.DataSourceNotAvailable(datasource="prometheus, aetos")
-    return answers[0]
+    return answer.result()
 
 
 def _of_node(seen: Mapping[str, readings.Seen], hostname: str) -> readings.Seen | None:
@@ -346,10 +330,6 @@ def _fixed(instance: Any, specs: Mapping[str, str], optimized: bool, io: bool) -
         return Fixed.EXCLUDED
     if instance.locked or instance.state != element.InstanceState.ACTIVE.value:
         return Fixed.INACTIVE
-    if io or _any(specs, ("pci_passthrough:", "accel:", "resources:VGPU", "resources:CUSTOM_")):
+    if io or any(name.startswith(UNCOUNTED) for name in specs):
         return Fixed.RESOURCES
     return Fixed.MIXED if specs.get("hw:cpu_policy") == "mixed" else None
-
-
-def _any(specs: Iterable[str], beginnings: tuple[str, ...]) -> bool:
-    return any(name.startswith(beginnings) for name in specs)
