@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinds of files from operators or other programs: limits, and the meaning of unreadable files.
 
-`FILES` is the full list of kinds. Readers take limits from here, so that each limit is written
-once. The tests feed every kind with broken content and run its remedy.
+This is the full list of kinds. Readers take limits from here, so that each limit is written once.
+The tests feed every kind with broken content and run its remedy.
 """
 
 from __future__ import annotations
@@ -143,20 +143,3 @@ PROVIDER = FileKind(
 SCENARIO = FileKind(
     "scenario", "SCENARIO of iat-nova simulate", 4 << 20, "no scenario", "it is mended", follow=True
 )
-
-FILES = (
-    PAUSE,
-    HOLD,
-    SNAPSHOT,
-    HAND_OVER,
-    HAND_OVER_REQUEST,
-    HEARTBEAT,
-    SPOOL,
-    POLICY,
-    POLICY_TESTS,
-    FACTS,
-    CONFIGURATION,
-    PROVIDER,
-    SCENARIO,
-)
-"""All kinds of files from operators or other programs that this package reads."""

@@ -8,6 +8,7 @@ the source. No content of a domain raises an exception.
 from __future__ import annotations
 
 import dataclasses
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -32,38 +33,30 @@ SLOW_S = 60.0  # a longer reading is reported: the inventory is older than twice
 class _Session:
     """One connection's reader, and the reading in progress in its own thread, if any."""
 
-    def __init__(
-        self, connection: Any, answer_s: float, on_late: Callable[[], None], clock: Clock
-    ) -> None:
+    def __init__(self, connection: Any, answer_s: float, on_late: Callable[[], None]) -> None:
         self.connection = connection
         self.reader = LibvirtDomains(connection, self._note)
-        self._clock = clock
         self._deadline: Deadline[RunningGuests] = Deadline(answer_s, on_late)
-        self._begun_s = self._heard_s = clock.now()
+        self._begun_s = self._heard_s = time.monotonic()
 
     def ask(self) -> RunningGuests:
         """Return the latest reading. Raises `TimeoutError`, `libvirt.libvirtError`."""
         if not self._deadline.asked:
-            self._begun_s = self._heard_s = self._clock.now()
+            self._begun_s = self._heard_s = time.monotonic()
         return self._deadline.ask(self.reader.read)
-
-    @property
-    def busy(self) -> bool:
-        """Whether a reading is in progress, or waits to be taken."""
-        return self._deadline.asked
 
     @property
     def silent_s(self) -> float:
         """Seconds since libvirt's last answer or the start of the reading, whichever is later."""
-        return self._clock.now() - self._heard_s
+        return time.monotonic() - self._heard_s
 
     @property
     def takes_s(self) -> float:
         """Seconds since the reading in progress began."""
-        return self._clock.now() - self._begun_s
+        return time.monotonic() - self._begun_s
 
     def _note(self) -> None:
-        self._heard_s = self._clock.now()
+        self._heard_s = time.monotonic()
 
 
 class LibvirtSource:
@@ -131,7 +124,7 @@ class LibvirtSource:
             return self._stale()
         if self._session is None or self._session.connection is not connection:
             # The session's thread ends with its connection; changes in between had no events.
-            self._session = _Session(connection, self._answer_s, self._on_hint, SystemClock())
+            self._session = _Session(connection, self._answer_s, self._on_hint)
         try:
             reading = self._session.ask()
         except TimeoutError:

@@ -38,8 +38,8 @@ class Reconciler:
 
     `changed` is debounced: set `debounce_s` after the last of a burst of hints, at the latest ten
     times `debounce_s` after the first, and every `slow_timer_s`. Only the loop's thread may call
-    `facts` and `close`. `host` may be a function, called at each reconcile, so that CPUs may come
-    and go. `clock` measures the packet rates; hints use real time, as their sources do.
+    `facts` and `close`. `host` is called at each reconcile, as CPUs may come and go. `clock`
+    measures the packet rates; hints use real time, as their sources do.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Reconciler:
         libvirt_source: LibvirtSource,
         ovs_source: OvsSource | None,
         pci: Pci,
-        host: Callable[[], HostFacts] | HostFacts,
+        host: Callable[[], HostFacts],
         clock: Clock | None = None,
         *,
         debounce_s: float = 0.2,
@@ -61,7 +61,7 @@ class Reconciler:
         self._switch_source = ovs_source
         self._pci = pci
         self._host_source = host
-        self._host: HostFacts | None = host if isinstance(host, HostFacts) else None
+        self._host: HostFacts | None = None
         self._clock = clock or SystemClock()
         self._traffic = Traffic()
         self._debouncer = Debouncer(
@@ -133,8 +133,6 @@ class Reconciler:
         return (self._guest_source, self._switch_source)
 
     def _read_host(self) -> tuple[HostFacts, tuple[Message, ...]]:
-        if isinstance(self._host_source, HostFacts):
-            return self._host_source, ()
         try:
             self._host = self._host_source()
         except (OSError, ValueError) as error:

@@ -241,7 +241,7 @@ class EventsTest(LibvirtCase):
             LibvirtSource(self.daemon.uri, self.cpusets),
             None,
             Pci(),
-            HOST,
+            lambda: HOST,
             debounce_s=0.01,
             slow_timer_s=3600.0,
         )

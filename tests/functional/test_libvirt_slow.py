@@ -96,4 +96,4 @@ class SlowTest(LibvirtCase):
 
     def until_read(self):
         """Follow the hints until a reading is complete that began now."""
-        self.until(lambda: set(self.guests()) == NAMES and not self.source._session.busy)
+        self.until(lambda: set(self.guests()) == NAMES and not self.source._session._deadline.asked)

@@ -54,7 +54,7 @@ class JoinTest(OvsTestCase):
             guests,
             self.make_source(),
             Pci(self.daemons.folder),
-            HOST,
+            lambda: HOST,
             debounce_s=0.01,
         )
         self.addCleanup(self.inventory.close)

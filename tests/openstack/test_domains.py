@@ -178,7 +178,7 @@ class DomainsTest(NovaCase):
         (device / "class").write_text("0x020000\n")
         (device / "numa_node").write_text("0\n")
         self.boot(pinned("pf", 4, devices=["pf"]))
-        inventory = Reconciler(self.source, None, Pci(self.daemon.folder / "sys"), HOST)
+        inventory = Reconciler(self.source, None, Pci(self.daemon.folder / "sys"), lambda: HOST)
         (guest,) = inventory.facts().guests
         (found,) = guest.attachments
         self.assertEqual((AttachmentKind.PF, DeviceModel.SLICING), (found.kind, found.model))

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The results as data to send along: CPU and tests, without names of the host."""
+"""The results as data to send along (``schema.yaml``): CPU and tests, without names of the host."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
-import importlib.resources
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from iat_nova.checks.qualify.api import Outcome, Verdict
-from iat_nova.common import own_yaml
 from iat_nova.hardware.host.machine import ChosenInterface
 from iat_nova.model import CacheDomain, Message
 from iat_nova.report import sentences
@@ -38,13 +35,6 @@ def cpu_and_microcode(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
         if key.strip() in _CPUINFO:
             fields[_CPUINFO[key.strip()]] = value.strip()
     return fields
-
-
-@functools.cache
-def schema() -> Any:
-    """Return the JSON Schema of `as_data`."""
-    source = importlib.resources.files("iat_nova.checks.qualify") / "schema.yaml"
-    return own_yaml.load(source.read_text(encoding="utf-8"))
 
 
 def as_data(

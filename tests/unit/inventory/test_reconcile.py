@@ -72,7 +72,7 @@ class ReconcileTest(unittest.TestCase):
         self.clock = StillClock(0.0)
 
     def join(self, attachment, *ports):
-        inventory = Reconciler(Guests(guest(attachment)), Switch(*ports), self.pci, HOST)
+        inventory = Reconciler(Guests(guest(attachment)), Switch(*ports), self.pci, lambda: HOST)
         return inventory.facts().guests[0].attachments[0]
 
     def test_vhost_user(self):
@@ -125,7 +125,7 @@ class ReconcileTest(unittest.TestCase):
     def test_rates(self):
         """Packets become a rate between two inventories; a guest's next run starts anew."""
         source = Guests(guest(Attachment(AttachmentKind.TAP, "tap1", packets=100)))
-        inventory = Reconciler(source, None, self.pci, HOST, self.clock)
+        inventory = Reconciler(source, None, self.pci, lambda: HOST, self.clock)
 
         def rate(now_s, run, packets):
             self.clock.now_s = now_s
@@ -143,7 +143,7 @@ class ReconcileTest(unittest.TestCase):
             (verbatim("libvirt unavailable"),),
             (verbatim("OVS unavailable"),),
         )
-        facts = Reconciler(guests, switch, self.pci, HOST).facts()
+        facts = Reconciler(guests, switch, self.pci, lambda: HOST).facts()
         self.assertEqual((*guests.warnings, *switch.warnings), facts.warnings)
         self.assertEqual(1, len(facts.guests))
 
@@ -151,16 +151,16 @@ class ReconcileTest(unittest.TestCase):
         """A source that has never answered is named: nothing of it is known."""
         guests, switch = Guests(), Switch()
         guests.waiting_for = verbatim("libvirt")
-        facts = Reconciler(guests, switch, self.pci, HOST).facts()
+        facts = Reconciler(guests, switch, self.pci, lambda: HOST).facts()
         self.assertEqual((guests.waiting_for,), facts.waiting_for)
         guests.waiting_for, switch.waiting_for = None, verbatim("OVSDB")
-        facts = Reconciler(guests, switch, self.pci, HOST).facts()
+        facts = Reconciler(guests, switch, self.pci, lambda: HOST).facts()
         self.assertEqual((switch.waiting_for,), facts.waiting_for)
 
     def test_errors_of_a_source(self):
         """An error nobody thought of leaves that part as it was, is shown, and the rest goes on."""
         guests, switch = Guests(guest()), Switch(port("vhu1"))
-        inventory = Reconciler(guests, switch, self.pci, HOST)
+        inventory = Reconciler(guests, switch, self.pci, lambda: HOST)
         before = inventory.facts()
         log = self.enterContext(self.assertLogs("iat_nova.common.last_good", "ERROR"))
         with mock.patch.object(Guests, "guests", side_effect=KeyError("x" * 999)):
@@ -182,7 +182,7 @@ class ReconcileTest(unittest.TestCase):
 
     def test_no_switch(self):
         """Without Open vSwitch there is none, and no warning."""
-        facts = Reconciler(Guests(), None, self.pci, HOST).facts()
+        facts = Reconciler(Guests(), None, self.pci, lambda: HOST).facts()
         self.assertEqual((None, ()), (facts.switch, facts.warnings))
 
     def test_processors_come_and_go(self):
@@ -216,7 +216,7 @@ class ReconcileTest(unittest.TestCase):
     def test_hints(self):
         """A hint of either source sets `changed`, facts clear it, and close lets go of both."""
         guests, switch = Guests(), Switch()
-        inventory = Reconciler(guests, switch, self.pci, HOST, self.clock, debounce_s=0.01)
+        inventory = Reconciler(guests, switch, self.pci, lambda: HOST, self.clock, debounce_s=0.01)
         inventory.start()
         for source in (guests, switch):
             source.on_hint()
