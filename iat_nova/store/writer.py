@@ -75,7 +75,7 @@ class History:
         self._status: Status | None = None
         self._settings: SettingsInForce | None = None
         self._inventory: tuple[int, Inventory] | None = None
-        self._dropped = 0
+        self.dropped = 0  # iterations lost since the start: the file could not be written
         self._wake = threading.Event()
         self._hurry = threading.Event()  # do not wait for the next attempt
         self._stop = False
@@ -94,11 +94,6 @@ class History:
         """Why nothing is recorded at present, or None."""
         return self._writer.problem
 
-    @property
-    def dropped(self) -> int:
-        """The number of iterations lost since the start because the file could not be written."""
-        return self._dropped
-
     def record(self, iteration: Iteration) -> None:
         """Queue an iteration; a full queue drops its oldest iteration.
 
@@ -109,7 +104,7 @@ class History:
         if inventory is None or inventory[0] != iteration.inventory_id:
             raise ValueError(f"inventory {iteration.inventory_id} is not the last one given")
         if len(self._iterations) == self._iterations.maxlen:
-            self._dropped += 1
+            self.dropped += 1
         self._iterations.append(Queued(iteration, inventory, self._settings))
 
     def inventory(
@@ -255,7 +250,7 @@ class _Writer:
             self.problem is not None
             or bool(history._events)
             or history._status != self._status_written
-            or history._dropped != self._told_dropped
+            or history.dropped != self._told_dropped
             or len(queued) >= BATCH
             or any(one.iteration.eventful for one in queued)
             or not 0 <= self._clock.now() - self._written_s < COMMIT_S
@@ -303,7 +298,7 @@ class _Writer:
     def _write(self) -> None:
         """Write the rows taken from the queue to the file, all or none."""
         connection = self._open()
-        status, dropped = self._history._status, self._history._dropped
+        status, dropped = self._history._status, self._history.dropped
         stored_before = self._rows.inventory_row
         db.check_log(connection, self._path)
         with self._rows.transaction(connection):
