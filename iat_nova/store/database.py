@@ -198,6 +198,19 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
     return connection
 
 
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """Write all changes of the block, or none."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
 def check_log(connection: sqlite3.Connection, path: pathlib.Path) -> None:
     """Empty SQLite's write-ahead log if the log is longer than `MOST_LOG_BYTES`.
 

@@ -44,26 +44,16 @@ class StateError(Exception):
     """The state directory cannot be used now: full, read-only, of another owner."""
 
 
-class AgentPhase(enum.StrEnum):
-    """The phase that an agent reports."""
-
-    STARTING = "starting"
-    RUNNING = "running"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    FAILED = "failed"
-
-
 class AgentState(enum.StrEnum):
-    """The state of a state directory's agent, as seen from outside."""
+    """The state of a state directory's agent, as reported by the agent and as seen from outside."""
 
     RUNNING = "running"
     STARTING = "starting"  # holds the lock, before the first iteration
-    STALLED = "stalled"  # holds the lock, and its iterations are overdue
+    STALLED = "stalled"  # seen: holds the lock, and its iterations are overdue
     STOPPING = "stopping"
     STOPPED = "stopped"
     FAILED = "failed"  # ended by an error, and reported the error
-    UNCLEAN = "unclean"  # the lock is free and no end was reported
+    UNCLEAN = "unclean"  # seen: the lock is free and no end was reported
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -121,41 +111,53 @@ def boot_id() -> str:
 class Heartbeat:
     """Reports the agent's activity, for `look`; without a lock file nothing is reported.
 
-    `problem`: why reports cannot be written, or None. A lock file that was removed is created and
-    locked again.
+    `problem`: why reports cannot be written, or None. The file is locked, with a page reserved in
+    it; a lock file that was removed is created and locked again. Raises `AlreadyRunning`, and
+    `StateError` when the folder or the file cannot be used.
     """
 
     def __init__(
-        self, lock: _AgentLock | None = None, now: Callable[[], float] = time.monotonic
+        self, lock: pathlib.Path | None = None, now: Callable[[], float] = time.monotonic
     ) -> None:
         self.problem: str | None = None
-        self._lock = lock
+        self._file: HeldFile | None = None
         self._now = now
         self._beat = Beat(os.getpid(), boot_id(), "", 0.0, 0.0)
+        if lock is not None:
+            try:
+                self._file = HeldFile(lock, lambda descriptor: _lock(descriptor, lock))
+            except OSError as error:
+                text = f"[iat] state_dir {lock.parent}: {lock}: {error.strerror}"
+                raise StateError(text) from error
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self._file is not None:
+            self._file.close()
 
     def starting(self, text: str) -> None:
         """Report a start before the first iteration; `text` names the awaited part."""
-        self._say(AgentPhase.STARTING, text)
+        self._say(AgentState.STARTING, text)
 
     def iteration(self, interval_s: float, problem: str | None) -> None:
         """Report the end of an iteration; `problem`: why the history does not record iterations."""
         self._beat = dataclasses.replace(self._beat, interval_s=interval_s)
-        self._say(AgentPhase.RUNNING, problem or "")
+        self._say(AgentState.RUNNING, problem or "")
 
     def stopping(self) -> None:
         """Report that the agent has begun to end."""
-        self._say(AgentPhase.STOPPING)
+        self._say(AgentState.STOPPING)
 
     def stopped(self) -> None:
         """Report an orderly end of the agent."""
-        self._say(AgentPhase.STOPPED)
+        self._say(AgentState.STOPPED)
 
     def failed(self, text: str) -> None:
         """Report an end by an error: the agent did not start, or could not restore the host."""
-        self._say(AgentPhase.FAILED, text)
+        self._say(AgentState.FAILED, text)
 
-    def _say(self, phase: AgentPhase, text: str = "") -> None:
-        if self._lock is None:
+    def _say(self, phase: AgentState, text: str = "") -> None:
+        if self._file is None:
             return
         now_s = self._now()
         since_s = self._beat.since_s if phase == self._beat.phase else now_s
@@ -167,8 +169,8 @@ class Heartbeat:
             text=untrusted.storable(text, TEXT_MAX),
         )
         try:
-            self._lock.keep()
-            os.pwrite(self._lock.descriptor, _page(self._beat), 0)
+            self._file.keep()
+            os.pwrite(self._file.descriptor, _page(self._beat), 0)
         except OSError as error:
             self.problem = f"agent.lock cannot be written: {error.strerror}"
         except AlreadyRunning as error:
@@ -188,8 +190,7 @@ def only_agent(
     `words` returns the text that `look` shows for an error that ends the agent. Raises
     `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
     """
-    with contextlib.closing(_AgentLock(lock)) as mine:
-        heartbeat = Heartbeat(mine, now)
+    with contextlib.closing(Heartbeat(lock, now)) as heartbeat:
         heartbeat.starting("")
         try:
             yield heartbeat
@@ -209,16 +210,14 @@ def look(lock: pathlib.Path, now_s: float | None = None, boot: str | None = None
         descriptor = OwnedFolder(lock.parent).open(lock.name)
     except (FileNotFoundError, NotADirectoryError):
         return AgentNow(AgentState.STOPPED)
-    why = ""
     try:
         held = _held(descriptor)
         beat = _said(descriptor)
     except untrusted.Unreadable as error:
-        beat, why = None, readers.HEARTBEAT.unreadable(lock, str(error))
+        why = readers.HEARTBEAT.unreadable(lock, str(error))
+        return AgentNow(AgentState.STARTING if held else AgentState.STOPPED, text=why)
     finally:
         os.close(descriptor)
-    if why:
-        return AgentNow(AgentState.STARTING if held else AgentState.STOPPED, text=why)
     if not held:
         return _gone(beat)
     if beat is None or beat.boot_id != (boot_id() if boot is None else boot):
@@ -291,21 +290,19 @@ def _user(process: pathlib.Path) -> int | None:
 
 
 def _gone(beat: Beat | None) -> AgentNow:
-    """Return the state of an agent that has ended."""
     if beat is None:
         return AgentNow(AgentState.STOPPED)
-    if beat.phase == AgentPhase.FAILED:
+    if beat.phase == AgentState.FAILED:
         return AgentNow(AgentState.FAILED, beat.pid, text=beat.text)
     return AgentNow(
-        AgentState.STOPPED if beat.phase == AgentPhase.STOPPED else AgentState.UNCLEAN, beat.pid
+        AgentState.STOPPED if beat.phase == AgentState.STOPPED else AgentState.UNCLEAN, beat.pid
     )
 
 
 def _alive(beat: Beat, now_s: float) -> AgentNow:
-    """Return the state of a running agent."""
-    if beat.phase in (AgentPhase.STARTING, AgentPhase.STOPPING):
+    if beat.phase in (AgentState.STARTING, AgentState.STOPPING):
         return AgentNow(AgentState(beat.phase), beat.pid, max(0.0, now_s - beat.since_s), beat.text)
-    if beat.phase in (AgentPhase.STOPPED, AgentPhase.FAILED):  # about to end, or just begun
+    if beat.phase in (AgentState.STOPPED, AgentState.FAILED):  # about to end, or just begun
         return AgentNow(AgentState.STOPPING, beat.pid, max(0.0, now_s - beat.since_s))
     age_s = max(0.0, now_s - beat.at_s)
     overdue = age_s > max(STALE_LEAST_S, STALE_INTERVALS * beat.interval_s)
@@ -314,25 +311,13 @@ def _alive(beat: Beat, now_s: float) -> AgentNow:
     )
 
 
-class _AgentLock(HeldFile):
-    """The lock of a state directory, with a page reserved in its file.
-
-    Raises `AlreadyRunning`, and `StateError` when the folder or the file cannot be used.
-    """
-
-    def __init__(self, path: pathlib.Path) -> None:
-        try:
-            super().__init__(path, lambda fd: _lock(fd, path))
-        except OSError as error:
-            text = f"[iat] state_dir {path.parent}: {path}: {error.strerror}"
-            raise StateError(text) from error
-
-
 def _lock(descriptor: int, lock: pathlib.Path) -> None:
     try:
         fcntl.fcntl(descriptor, fcntl.F_OFD_SETLK, _whole_file(fcntl.F_WRLCK))
     except (BlockingIOError, PermissionError):  # fcntl(2): EAGAIN or EACCES
-        owner = _read(descriptor)
+        owner = None
+        with contextlib.suppress(untrusted.Unreadable):
+            owner = _said(descriptor)
         raise AlreadyRunning(
             f"another agent (PID {owner.pid if owner else 'unknown'}) is running with state "
             f"directory {lock.parent}"
@@ -354,13 +339,6 @@ def _held(descriptor: int) -> bool:
 def _page(beat: Beat) -> bytes:
     plain = json.dumps(dataclasses.asdict(beat))
     return f"{zlib.crc32(plain.encode()):08x} {plain}".encode().ljust(SIZE - 1) + b"\n"
-
-
-def _read(descriptor: int) -> Beat | None:
-    """Return the agent's last report; None for an empty or unreadable page."""
-    with contextlib.suppress(untrusted.Unreadable):
-        return _said(descriptor)
-    return None
 
 
 def _said(descriptor: int) -> Beat | None:

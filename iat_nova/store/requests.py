@@ -107,11 +107,13 @@ class PauseFile(RequestFile[Pause]):
     """The file ``pause.json`` in a state directory."""
 
     def __init__(self, state_dir: str | os.PathLike[str]) -> None:
-        folder = OwnedFolder(state_dir)
-        super().__init__(folder, PAUSE_NAME, PAUSE, _pause, self._unreadable_pause)
-
-    def _unreadable_pause(self, since_s: float, why: str) -> Pause:
-        return Pause(since_s, reason=PAUSE.unreadable(self.path, why))
+        super().__init__(
+            OwnedFolder(state_dir),
+            PAUSE_NAME,
+            PAUSE,
+            lambda plain, changed_s: Pause(**_terms(plain, changed_s)),
+            lambda since_s, why: Pause(since_s, reason=PAUSE.unreadable(self.path, why)),
+        )
 
 
 class Holds:
@@ -189,39 +191,27 @@ def _reason(error: OSError | untrusted.Unreadable) -> str:
     return (error.strerror or str(error)) if isinstance(error, OSError) else str(error)
 
 
-def _since_s(plain: Mapping[str, Any], changed_s: float) -> float:
-    return untrusted.moment(plain, "since_s") if "since_s" in plain else changed_s
-
-
-def _until_s(plain: Mapping[str, Any]) -> float:
-    return math.inf if plain.get("until_s") is None else untrusted.moment(plain, "until_s")
-
-
 def _cut(plain: Mapping[str, Any], key: str) -> str:
     """Return the text of a key, cut: earlier versions wrote longer texts. Raises `Unreadable`."""
     value = plain.get(key)
     return untrusted.storable(value) if isinstance(value, str) else untrusted.name(plain, key)
 
 
-def _pause(plain: Mapping[str, Any], changed_s: float) -> Pause:
-    return Pause(
-        since_s=_since_s(plain, changed_s),
-        until_s=_until_s(plain),
-        reason=_cut(plain, "reason"),
-        by=_cut(plain, "by"),
-    )
+def _terms(plain: Mapping[str, Any], changed_s: float) -> dict[str, Any]:
+    """Return what every request has: start, end, reason and author. Raises `Unreadable`."""
+    endless = plain.get("until_s") is None
+    return {
+        "since_s": untrusted.moment(plain, "since_s") if "since_s" in plain else changed_s,
+        "until_s": math.inf if endless else untrusted.moment(plain, "until_s"),
+        "reason": _cut(plain, "reason"),
+        "by": _cut(plain, "by"),
+    }
 
 
 def _hold(tenant: str, plain: Mapping[str, Any], changed_s: float) -> Hold:
-    return Hold(
-        tenant=tenant,
-        name=_cut(plain, "name") or tenant,
-        ways=untrusted.whole(plain, "ways", 1, WAYS_LIMIT),
-        since_s=_since_s(plain, changed_s),
-        until_s=_until_s(plain),
-        reason=_cut(plain, "reason"),
-        by=_cut(plain, "by"),
-    )
+    name = _cut(plain, "name") or tenant
+    ways = untrusted.whole(plain, "ways", 1, WAYS_LIMIT)
+    return Hold(tenant, name, ways, **_terms(plain, changed_s))
 
 
 def _set_folder_aside(folder: OwnedFolder, name: str) -> bool:

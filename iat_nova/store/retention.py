@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import dataclasses
 import sqlite3
+from typing import Any
 
 from iat_nova.common.clock import Clock
+from iat_nova.store import database as db
 
 AGE_PACE = 2.0  # rows are removed by age at most so many times faster than they came
 FRACTION = 20  # this part of the rows is removed when the file is too big
@@ -22,6 +24,7 @@ LEAST_WHOLE_S = 3600.0  # not thinned out for lack of room
 FUTURE_S = 3600.0  # a row so far ahead was written while the clock was wrong
 SAMPLE = 512  # iterations that give the mean size
 ROW_BYTES = 64.0  # per iteration beside its text: columns, and unused space in pages
+ALL = 1 << 62  # above all rows
 SLACK = 1.25  # a file larger by this factor had a larger bound before and is compacted
 
 
@@ -42,74 +45,62 @@ class Retention:
     minutes of the oldest rows, not all rows. Rows that stay too long are removed later, or by size.
     """
 
-    def __init__(self, bounds: Bounds, clock: Clock) -> None:
+    def __init__(self, connection: sqlite3.Connection, bounds: Bounds, clock: Clock) -> None:
         self._whole_s = min(bounds.whole_s, bounds.max_age_s)
         self._max_age_s = bounds.max_age_s
         self._max_bytes = max(bounds.max_bytes, LEAST_BYTES)
+        self._connection = connection
         self._clock = clock
         self._looked_s = clock.now()
         self._thinned = 0  # rows of iterations below this row are thinned out
 
-    def trim(self, connection: sqlite3.Connection, base: int | None = None) -> None:
+    def trim(self, base: int | None = None) -> None:
         """Delete rows, and compact a file above its present bound. Raises `sqlite3.Error`.
 
         `base`: the first row of `base` to which future rows may refer.
         """
         thinned, now_s = self._thinned, self._clock.now()
         passed_s, self._looked_s = now_s - self._looked_s, now_s
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            self._forget_old(connection, "event", "", passed_s)
-            self._forget_old(connection, "iteration", "kept AND ", passed_s)
-            self._thin_by_age(connection, passed_s)
-            self._fit(connection, base)
-            _forget_unreferenced(connection, base)
-            connection.execute("COMMIT")
+            with db.transaction(self._connection):
+                self._forget_old("event", "", passed_s)
+                self._forget_old("iteration", "kept AND ", passed_s)
+                self._thin_by_age(passed_s)
+                self._fit(base)
+                self._forget_unreferenced(base)
         except BaseException:
             self._thinned = thinned
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
             raise
         # Freed pages serve the next rows, and the file does not grow. Returning every page at once
         # would mean repeated writes.
-        size = _pragma(connection, "page_count") * _pragma(connection, "page_size")
-        if size > SLACK * self._max_bytes:
-            connection.execute("VACUUM")
+        if self._bytes("page_count") > SLACK * self._max_bytes:
+            self._execute("VACUUM")
 
     def _limit_s(self, first_s: float, age_s: float, passed_s: float) -> float:
         """Return the time before which rows are too old; `first_s` is the oldest row's time."""
         return min(self._clock.wall() - age_s, first_s + AGE_PACE * passed_s)
 
-    def _forget_old(
-        self, connection: sqlite3.Connection, table: str, which: str, passed_s: float
-    ) -> None:
-        (first_s,) = connection.execute(
-            f"SELECT min(wall_s) FROM {table} WHERE {which}wall_s > -1e999"
-        ).fetchone()
+    def _forget_old(self, table: str, which: str, passed_s: float) -> None:
+        (first_s,) = self._row(f"SELECT min(wall_s) FROM {table} WHERE {which}wall_s > -1e999")
         if first_s is not None:
             limit_s = self._limit_s(first_s, self._max_age_s, passed_s)
-            connection.execute(f"DELETE FROM {table} WHERE {which}wall_s < ?", (limit_s,))
+            self._execute(f"DELETE FROM {table} WHERE {which}wall_s < ?", limit_s)
 
-    def _thin_by_age(self, connection: sqlite3.Connection, passed_s: float) -> None:
-        first = connection.execute(
-            "SELECT wall_s FROM iteration WHERE id >= ? AND NOT kept ORDER BY id LIMIT 1",
-            (self._thinned,),
-        ).fetchone()
-        if first is not None:
+    def _thin_by_age(self, passed_s: float) -> None:
+        query = "SELECT wall_s FROM iteration WHERE id >= ? AND NOT kept ORDER BY id LIMIT 1"
+        if (first := self._row(query, self._thinned)) is not None:
             limit_s = self._limit_s(first[0], self._whole_s, passed_s)
-            self._thin(connection, self._first_since(connection, limit_s))
+            self._thin(self._first_since(limit_s))
 
-    def _first_since(self, connection: sqlite3.Connection, wall_s: float) -> int:
+    def _first_since(self, wall_s: float) -> int:
         """Return the first kept row since a time; the last row if all are older."""
-        row = connection.execute(
-            "SELECT min(id) FROM iteration WHERE kept AND wall_s BETWEEN ? AND ? AND id >= ?",
-            (wall_s, self._clock.wall() + FUTURE_S, self._thinned),
-        ).fetchone()[0]
+        query = "SELECT min(id) FROM iteration WHERE kept AND wall_s BETWEEN ? AND ? AND id >= ?"
+        (row,) = self._row(query, wall_s, self._clock.wall() + FUTURE_S, self._thinned)
         if row is None:
-            row = connection.execute("SELECT max(id) FROM iteration").fetchone()[0]
+            (row,) = self._row("SELECT max(id) FROM iteration")
         return int(row or 0)
 
-    def _thin(self, connection: sqlite3.Connection, until: int) -> None:
+    def _thin(self, until: int) -> None:
         """Delete the rows between kept rows below `until`, and the states for their replay.
 
         The state of an iteration with an action stays: this iteration can be replayed by itself.
@@ -117,96 +108,94 @@ class Retention:
         if until <= self._thinned:
             return
         rows = (self._thinned, until)
-        connection.execute(
+        self._execute(
             "DELETE FROM state WHERE id IN (SELECT id FROM iteration WHERE id >= ? AND id < ? AND"
             " NOT eventful)",
-            rows,
+            *rows,
         )
-        connection.execute("DELETE FROM iteration WHERE id >= ? AND id < ? AND NOT kept", rows)
+        self._execute("DELETE FROM iteration WHERE id >= ? AND id < ? AND NOT kept", *rows)
         self._thinned = until
 
-    def _fit(self, connection: sqlite3.Connection, base: int | None) -> None:
+    def _fit(self, base: int | None) -> None:
         """Delete rows until the used size is below the bound."""
-        if _used_bytes(connection) <= self._max_bytes:
+        if not self._too_large():
             return
-        _forget_unreferenced(connection, base)
-        while _used_bytes(connection) > self._max_bytes and self._forget_states(connection):
+        self._forget_unreferenced(base)
+        while self._too_large() and self._forget_states():
             pass
-        least = self._first_since(connection, self._clock.wall() - LEAST_WHOLE_S)
+        least = self._first_since(self._clock.wall() - LEAST_WHOLE_S)
         while (
-            _used_bytes(connection) > self._max_bytes
+            self._too_large()
             and self._thinned < least
-            and self._whole_bytes(connection) > self._max_bytes / 2
+            and self._whole_bytes() > self._max_bytes / 2
         ):
-            self._thin(connection, self._thinned + max(1, (least - self._thinned) // FRACTION))
-        while _used_bytes(connection) > self._max_bytes:
-            (kept,) = connection.execute("SELECT count(*) FROM iteration WHERE kept").fetchone()
-            found = connection.execute(
+            self._thin(self._thinned + max(1, (least - self._thinned) // FRACTION))
+        while self._too_large():
+            (kept,) = self._row("SELECT count(*) FROM iteration WHERE kept")
+            found = self._row(
                 "SELECT id FROM iteration WHERE id > (SELECT min(id) FROM iteration) ORDER BY id"
                 " LIMIT 1 OFFSET ?",
-                (kept // FRACTION,),
-            ).fetchone()
+                kept // FRACTION,
+            )
             if found is None:
-                connection.execute("DELETE FROM iteration")
-                connection.execute("DELETE FROM event")
+                self._execute("DELETE FROM iteration")
+                self._execute("DELETE FROM event")
                 self._thinned = 0
                 return
-            connection.execute("DELETE FROM iteration WHERE id < ?", found)
-            _forget_unreferenced(connection, base)
+            self._execute("DELETE FROM iteration WHERE id < ?", *found)
+            self._forget_unreferenced(base)
 
-    def _forget_states(self, connection: sqlite3.Connection) -> bool:
+    def _forget_states(self) -> bool:
         """Delete the oldest states of thinned-out periods; return False if there are none."""
-        (first,) = connection.execute(
-            "SELECT min(id) FROM state WHERE id < ?", (self._thinned,)
-        ).fetchone()
+        (first,) = self._row("SELECT min(id) FROM state WHERE id < ?", self._thinned)
         if first is None:
             return False
         until = first + max(1, (self._thinned - first) // FRACTION)
-        connection.execute("DELETE FROM state WHERE id < ?", (until,))
+        self._execute("DELETE FROM state WHERE id < ?", until)
         return True
 
-    def _whole_bytes(self, connection: sqlite3.Connection) -> float:
+    def _whole_bytes(self) -> float:
         """Return the approximate size of the iterations that are not thinned out, in bytes."""
-        count, mean = connection.execute(
+        count, mean = self._row(
             "SELECT max(id), avg(length(body)) FROM (SELECT id, body FROM iteration ORDER BY id"
             " DESC LIMIT ?)",
-            (SAMPLE,),
-        ).fetchone()
+            SAMPLE,
+        )
         return (count - self._thinned) * (mean + ROW_BYTES) if count else 0.0
 
+    def _forget_unreferenced(self, base: int | None) -> None:
+        """Delete rows without a reference from an iteration, except the latest.
 
-def _forget_unreferenced(connection: sqlite3.Connection, base: int | None) -> None:
-    """Delete rows without a reference from an iteration, except the latest.
-
-    Iterations refer to ever newer rows. The oldest iteration gives the rows that are still needed;
-    for bases the oldest iteration of each cache domain does.
-    """
-    oldest = connection.execute(
-        "SELECT id, inventory_id, settings_id FROM iteration ORDER BY id LIMIT 1"
-    ).fetchone()
-    iteration, inventory, settings = oldest or (None, None, None)
-    if iteration is None:
-        connection.execute("DELETE FROM state")
-    else:
-        connection.execute("DELETE FROM state WHERE id < ?", (iteration,))
-    (needed_base,) = connection.execute(
-        "SELECT min(base_id) FROM iteration WHERE id IN"
-        " (SELECT min(id) FROM iteration WHERE kept GROUP BY domain) OR id = ?",
-        (iteration,),
-    ).fetchone()
-    first_base = min((row for row in (needed_base, base) if row is not None), default=None)
-    for table, row in (("inventory", inventory), ("settings", settings), ("base", first_base)):
-        connection.execute(
-            f"DELETE FROM {table} WHERE id < (SELECT max(id) FROM {table}) AND (? IS NULL OR"
-            " id < ?)",
-            (row, row),
+        Iterations refer to ever newer rows. The oldest iteration gives the rows that are still
+        needed; for bases the oldest iteration of each cache domain does.
+        """
+        oldest = self._row(
+            "SELECT id, inventory_id, settings_id FROM iteration ORDER BY id LIMIT 1"
         )
+        iteration, inventory, settings = oldest or (None, None, None)
+        self._execute("DELETE FROM state WHERE id < ?", ALL if iteration is None else iteration)
+        (needed_base,) = self._row(
+            "SELECT min(base_id) FROM iteration WHERE id IN"
+            " (SELECT min(id) FROM iteration WHERE kept GROUP BY domain) OR id = ?",
+            iteration,
+        )
+        first_base = min((row for row in (needed_base, base) if row is not None), default=None)
+        for table, row in (("inventory", inventory), ("settings", settings), ("base", first_base)):
+            self._execute(
+                f"DELETE FROM {table} WHERE id < (SELECT max(id) FROM {table}) AND (? IS NULL OR"
+                " id < ?)",
+                *(row, row),
+            )
 
+    def _too_large(self) -> bool:
+        return self._bytes("page_count") - self._bytes("freelist_count") > self._max_bytes
 
-def _used_bytes(connection: sqlite3.Connection) -> int:
-    pages = _pragma(connection, "page_count") - _pragma(connection, "freelist_count")
-    return pages * _pragma(connection, "page_size")
+    def _bytes(self, pages: str) -> int:
+        count, size = (self._row(f"PRAGMA {name}")[0] for name in (pages, "page_size"))
+        return int(count * size)
 
+    def _row(self, query: str, *values: object) -> Any:
+        return self._connection.execute(query, values).fetchone()
 
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
+    def _execute(self, statement: str, *values: object) -> None:
+        self._connection.execute(statement, values)

@@ -14,6 +14,7 @@ import sqlite3
 from collections.abc import Callable, Iterator
 
 from iat_nova.model import Message
+from iat_nova.store import database as db
 from iat_nova.store import packing, records
 from iat_nova.store.records import Event, Inventory, Iteration, SettingsInForce
 
@@ -94,15 +95,12 @@ class Rows:
         """Write the rows of the block, all or nothing."""
         rows_before = (self._inventory_row, self._settings_row)
         last_before = {domain: dataclasses.replace(one) for domain, one in self._last.items()}
-        connection.execute("BEGIN IMMEDIATE")
         try:
-            yield
-            connection.execute("COMMIT")
+            with db.transaction(connection):
+                yield
         except BaseException:
             self._inventory_row, self._settings_row = rows_before
             self._last = last_before
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
             raise
 
     def insert(self, connection: sqlite3.Connection, queued: Queued) -> None:

@@ -206,9 +206,9 @@ class _Writer:
         self._told_dropped = 0
         self._rows = Rows(history.sentence)
         self._newest: tuple[int, Inventory] | None = None  # None: older ones are in the queue yet
+        self._retention: Retention  # of the open file
         self._since_trim = 0
         self._written_s = -math.inf  # on the loop's clock
-        self._retention = Retention(bounds, clock)
         self._forget_rows()
 
     def drain(self, *, at_once: bool = True) -> bool:
@@ -317,7 +317,7 @@ class _Writer:
         self._status_written, self._told_dropped, self._beat_s = status, dropped, beat_s
         if self._since_trim >= TRIM_EVERY:
             self._since_trim = 0
-            self._retention.trim(connection, self._rows.oldest_base)
+            self._retention.trim(self._rows.oldest_base)
 
     def _open(self) -> sqlite3.Connection:
         """Return the connection to the file that is at the path now."""
@@ -327,7 +327,7 @@ class _Writer:
             self.close()  # another program removed or replaced it
         self._connection = db.open_writable(self._path)
         self._file = db.identity(self._path)
-        self._retention = Retention(self._bounds, self._clock)
+        self._retention = Retention(self._connection, self._bounds, self._clock)
         return self._connection
 
     def _failed(self, error: Exception) -> None:

@@ -125,10 +125,10 @@ class TestThinnedOut(Story):
         decisions = reader.decisions(9)
         for one in decisions:
             self.assertEqual(one.iteration.decision, Replay(reader).decide(one))
-        kept = retention.Retention(retention.Bounds(300.0, 1e6, 1), self.clock)
-        kept._max_bytes, kept._thinned = 1, reader.latest(0).row
         with contextlib.closing(sqlite3.connect(self.path)) as connection:
-            while kept._forget_states(connection):
+            kept = retention.Retention(connection, retention.Bounds(300.0, 1e6, 1), self.clock)
+            kept._max_bytes, kept._thinned = 1, reader.latest(0).row
+            while kept._forget_states():
                 pass
             connection.commit()
         reader = self.read()
