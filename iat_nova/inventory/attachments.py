@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
 from xml.etree import ElementTree
 
 from iat_nova.model import Attachment, AttachmentKind, Message, message
@@ -32,23 +31,18 @@ def parse(domain: ElementTree.Element) -> tuple[tuple[XmlDevice, ...], tuple[Mes
     """Return a domain's devices, in the XML's order, and a warning for each unknown device."""
     devices: list[XmlDevice] = []
     warnings: list[Message] = []
-    for element, read in _elements(domain):
+    found = [(element, _interface) for element in domain.iterfind("devices/interface")]
+    found += [  # usb, scsi, mdev do not use DDIO
+        (element, _hostdev)
+        for element in domain.iterfind("devices/hostdev")
+        if element.get("type") == "pci"
+    ]
+    for element, read in found:
         try:
             devices.append(read(element))
         except _Unintelligible as error:
             warnings.append(message("device-unwatched", cause=error.message))
     return tuple(devices), tuple(warnings)
-
-
-_Reader = Callable[[ElementTree.Element], XmlDevice]
-
-
-def _elements(domain: ElementTree.Element) -> Iterator[tuple[ElementTree.Element, _Reader]]:
-    for element in domain.iterfind("devices/interface"):
-        yield element, _interface
-    for element in domain.iterfind("devices/hostdev"):
-        if element.get("type") == "pci":  # usb, scsi, mdev do not use DDIO
-            yield element, _hostdev
 
 
 def _hostdev(element: ElementTree.Element) -> XmlDevice:
@@ -57,8 +51,11 @@ def _hostdev(element: ElementTree.Element) -> XmlDevice:
 
 
 def _interface(element: ElementTree.Element) -> XmlDevice:
-    """Read an interface of any type."""
-    make = functools.partial(Attachment, mac=_mac(element), port=_port(element))
+    mac = _get(element, "mac", "address")
+    mac = mac.lower() if mac else None
+    # Neutron's port, if the XML has its id; OVSDB is the better source.
+    port = _get(element, "virtualport/parameters", "interfaceid")
+    make = functools.partial(Attachment, mac=mac, port=port)
     target = _get(element, "target", "dev")
     match element.get("type", ""):
         case "hostdev":
@@ -76,7 +73,7 @@ def _interface(element: ElementTree.Element) -> XmlDevice:
             name = target or _required(element, "source", "path").rpartition("/")[2]
             return XmlDevice(make(AttachmentKind.VHOST_USER, name))
         case "bridge" | "ethernet" | "network" as kind:
-            tap = target or _mac(element)
+            tap = target or mac
             if tap is None:
                 raise _Unintelligible(message("interface-without-target", type=kind))
             bridge = _get(element, "source", "bridge")  # qbr... with the hybrid plug
@@ -98,16 +95,6 @@ def _required(element: ElementTree.Element, child: str, attribute: str) -> str:
         )
         raise _Unintelligible(said)
     return value
-
-
-def _mac(element: ElementTree.Element) -> str | None:
-    mac = _get(element, "mac", "address")
-    return mac.lower() if mac else None
-
-
-def _port(element: ElementTree.Element) -> str | None:
-    """Return Neutron's port if the XML has its id; OVSDB is the better source."""
-    return _get(element, "virtualport/parameters", "interfaceid")
 
 
 def _pci_address(element: ElementTree.Element, device: Message) -> str:

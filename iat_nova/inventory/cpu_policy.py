@@ -25,9 +25,8 @@ def promised_vcpus(
     `ValueError` for a policy or a mask that Nova refuses, too.
     """
     specs, image = extra_specs or {}, image_properties or {}
-    policy = specs.get("hw:cpu_policy") or image.get("hw_cpu_policy")
     every = frozenset(range(vcpus))
-    match policy or _policy_of_resources(specs):
+    match _policy(specs, image):
         case None:
             return None
         case "dedicated":
@@ -46,8 +45,7 @@ def is_silent(
     """Tell whether flavor and image are known to set no CPU policy: Nova then pins no vCPU."""
     if extra_specs is None or image_properties is None:
         return False
-    policy = extra_specs.get("hw:cpu_policy") or image_properties.get("hw_cpu_policy")
-    return not policy and _policy_of_resources(extra_specs) is None
+    return _policy(extra_specs, image_properties) is None
 
 
 def emulator_policy(extra_specs: Mapping[str, str] | None) -> str | None:
@@ -58,7 +56,9 @@ def emulator_policy(extra_specs: Mapping[str, str] | None) -> str | None:
     return (extra_specs or {}).get("hw:emulator_threads_policy")
 
 
-def _policy_of_resources(specs: Mapping[str, str]) -> str | None:
+def _policy(specs: Mapping[str, str], image_properties: Mapping[str, str]) -> str | None:
+    if policy := specs.get("hw:cpu_policy") or image_properties.get("hw_cpu_policy"):
+        return policy
     for key, value in specs.items():
         found = _RESOURCES.fullmatch(key)
         if found and value.strip() not in ("", "0"):

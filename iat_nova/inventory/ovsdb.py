@@ -70,7 +70,7 @@ class Follower:
         self._columns = columns
         self._timeout_s = timeout_s
         self._retry_s = retry_s
-        self._hint: Callable[[], None] = _nothing
+        self._hint: Callable[[], None] = lambda: None
         self._connection: Any = None  # ovsdbapp's Connection; assigned at once, read without a lock
         self._trouble: Message | None = message("ovsdb-not-connected", address=address)
         self._reported = False
@@ -191,7 +191,3 @@ class Follower:
         connection, self._connection = self._connection, None
         if connection is not None and not connection.stop(self._timeout_s):
             LOG.error("OVSDB at %s: the connection's thread does not end", self._address)
-
-
-def _nothing() -> None:
-    """The hint before `start`: does nothing."""

@@ -93,7 +93,8 @@ class Reconciler:
         host, host_warnings = self._read_host()
         online = frozenset(host.online_cpus)
         guests = self._guests.update(lambda: self._guest_source.guests(online))
-        switch = self._switch.update(self._read_switch)
+        source = self._switch_source
+        switch = self._switch.update(lambda: None if source is None else source.switch())
         joined = self._joined.update(lambda: self._with_devices(guests, switch))
         parts = (self._guests, self._switch, self._joined)
         sources = self._sources()
@@ -113,19 +114,35 @@ class Reconciler:
             waiting_for=tuple(one for source in sources if (one := source.waiting_for) is not None),
         )
 
-    def _read_switch(self) -> VirtualSwitch | None:
-        return self._switch_source.switch() if self._switch_source is not None else None
-
     def _with_devices(
         self, guests: Sequence[Guest], switch: VirtualSwitch | None
     ) -> tuple[Guest, ...]:
         """Join guests with their ports and the host's devices, and compute packet rates."""
         ports = _ports_by_guest(switch)
         joined = [
-            dataclasses.replace(guest, attachments=self._join(guest, ports.get(guest.uuid, ())))
+            (guest, [self._located(one, ports.get(guest.uuid, ())) for one in guest.attachments])
             for guest in guests
         ]
-        return self._with_rates(joined)
+        counts = {
+            _key(guest, one): one.packets
+            for guest, attachments in joined
+            for one in attachments
+            if one.packets is not None
+        }
+        rates = self._traffic.rates(self._clock.now(), counts)
+        return tuple(
+            dataclasses.replace(
+                guest,
+                attachments=tuple(
+                    dataclasses.replace(one, packets_per_s=rates.get(_key(guest, one)))
+                    for one in attachments
+                ),
+            )
+            for guest, attachments in joined
+        )
+
+    def _located(self, attachment: Attachment, ports: Sequence[SwitchPort]) -> Attachment:
+        return self._pci.locate(_with_port(attachment, _port_of(attachment, ports)))
 
     def _sources(self) -> tuple[LibvirtSource | OvsSource, ...]:
         if self._switch_source is None:
@@ -140,22 +157,6 @@ class Reconciler:
                 raise
             return self._host, (message("host-stale", error=as_message(error)),)
         return self._host, ()
-
-    def _join(self, guest: Guest, ports: Sequence[SwitchPort]) -> tuple[Attachment, ...]:
-        return tuple(
-            self._pci.locate(_with_port(attachment, _port_of(attachment, ports)))
-            for attachment in guest.attachments
-        )
-
-    def _with_rates(self, guests: Sequence[Guest]) -> tuple[Guest, ...]:
-        counts = {
-            _key(guest, attachment): attachment.packets
-            for guest in guests
-            for attachment in guest.attachments
-            if attachment.packets is not None
-        }
-        rates = self._traffic.rates(self._clock.now(), counts)
-        return tuple(_with_rates(guest, rates) for guest in guests)
 
 
 def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str, list[SwitchPort]]:
@@ -198,13 +199,3 @@ def _with_port(attachment: Attachment, port: SwitchPort | None) -> Attachment:
 
 def _key(guest: Guest, attachment: Attachment) -> Key:
     return (guest.uuid, guest.run, attachment.device)
-
-
-def _with_rates(guest: Guest, rates: Mapping[Key, float | None]) -> Guest:
-    return dataclasses.replace(
-        guest,
-        attachments=tuple(
-            dataclasses.replace(attachment, packets_per_s=rates.get(_key(guest, attachment)))
-            for attachment in guest.attachments
-        ),
-    )
