@@ -21,7 +21,16 @@ MOST_BYTES = 4 << 20  # a policy or scenario is a few KiB
 
 def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
     """Return a regular file's content. Raises `OSError`, also for other kinds and beyond `most`."""
-    with open(_open(path), "rb") as file:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise OSError(errno.EINVAL, "is not a regular file", str(path))
+    return read_open(fd, path, most)
+
+
+def read_open(fd: int, path: str | Path, most: int) -> bytes:
+    """Return an open file's content, and close the file. Raises `OSError` that names `path`."""
+    with open(fd, "rb") as file:
         try:
             content = file.read(most + 1)
         except OSError as error:
@@ -29,11 +38,3 @@ def read_bytes(path: str | Path, most: int = MOST_BYTES) -> bytes:
     if len(content) > most:
         raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(path))
     return content
-
-
-def _open(path: str | Path) -> int:
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY)
-    if not stat.S_ISREG(os.fstat(fd).st_mode):
-        os.close(fd)
-        raise OSError(errno.EINVAL, "is not a regular file", str(path))
-    return fd

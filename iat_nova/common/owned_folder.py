@@ -19,13 +19,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import itertools
 import os
 import secrets
 import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-MOST_BYTES = 4 << 20
+from iat_nova.common import files
+
 MOST_LINKS = 16  # symbolic links in the path of a folder
 MOST_ENTRIES = 10_000  # of a folder: further entries are ignored
 _TEMPORARY = ".new-"
@@ -56,7 +58,7 @@ class OwnedFolder:
 
     def make(self, mode: int = 0o755) -> None:
         """Create the folder and its parent folders where missing."""
-        with self._worded(None), self._descriptor(mode):
+        with self._worded(None), self._opened(mode):
             pass
 
     @contextlib.contextmanager
@@ -77,7 +79,7 @@ class OwnedFolder:
         """
         found = []
         with self._worded(None), self._opened() as fd, _listed(fd) as entries:
-            for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
+            for entry in entries:
                 if entry.name.endswith(suffix):
                     with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                         found.append((entry.name, entry.stat(follow_symlinks=False)))
@@ -107,16 +109,12 @@ class OwnedFolder:
         except (FileNotFoundError, NotADirectoryError):
             return None
 
-    def read(self, name: str, most: int = MOST_BYTES, *, own: bool = False) -> bytes:
+    def read(self, name: str, most: int = files.MOST_BYTES, *, own: bool = False) -> bytes:
         """Return a regular file's content. Refuses other kinds, links, and more than `most`.
 
         `own`: refuses also a file that any other account may have put into the folder.
         """
-        with open(self.open(name, own=own), "rb") as file:
-            content = file.read(most + 1)
-        if len(content) > most:
-            raise OSError(errno.EFBIG, f"is larger than {most} bytes", str(self.path / name))
-        return content
+        return files.read_open(self.open(name, own=own), self.path / name, most)
 
     def replace(
         self, name: str, text: str | bytes, mode: int = 0o644, *, durable: bool = False
@@ -171,7 +169,7 @@ class OwnedFolder:
         """
         with self._worded(name):
             for _ in range(_TRIES):
-                with self._descriptor(0o755) as folder:
+                with self._opened(0o755) as folder:
                     fd = _regular(name, os.O_RDWR | os.O_CREAT, folder)
                 try:
                     lock(fd)
@@ -201,17 +199,12 @@ class OwnedFolder:
     # ------------------------------------------------------------------------------- within
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
-        with self._descriptor(None) as fd:
-            yield fd
-
-    @contextlib.contextmanager
-    def _descriptor(self, make: int | None) -> Iterator[int]:
+    def _opened(self, make: int | None = None) -> Iterator[int]:
         """Yield the folder's descriptor (O_PATH) and act as the folder's owner meanwhile."""
         if self._above is None:
             fd = _walk(self.path, make)
         else:
-            with self._above._descriptor(make) as above:
+            with self._above._opened(make) as above:
                 fd = _step(above, self.path.name, make)
         try:
             found = os.fstat(fd)
@@ -382,12 +375,11 @@ def _regular(name: str, flags: int, folder: int) -> int:
     """Open a regular file; for writing only a file without a second name."""
     fd = os.open(_plain(name), flags | _FILE, 0o644, dir_fd=folder)
     found = os.fstat(fd)
-    why = None
     if not stat.S_ISREG(found.st_mode):
         why = "is not a regular file"
     elif flags & os.O_RDWR and found.st_nlink > 1:
         why = "has a second name (a hard link); remove it"
-    if why is None:
+    else:
         return fd
     os.close(fd)
     raise OSError(errno.EINVAL, why)
@@ -411,7 +403,7 @@ def _new_file(folder: int, name: str) -> tuple[str, int]:
 def _remove_abandoned(folder: int, name: str, now_ns: int) -> None:
     """Remove temporary files that an interrupted `replace` of the same file left."""
     with contextlib.suppress(OSError), _listed(folder) as entries:
-        for _, entry in zip(range(MOST_ENTRIES), entries, strict=False):
+        for entry in entries:
             if entry.name.startswith(f".{name}{_TEMPORARY}"):
                 age_ns = now_ns - entry.stat(follow_symlinks=False).st_mtime_ns
                 if age_ns > _ABANDONED_NS:
@@ -420,17 +412,20 @@ def _remove_abandoned(folder: int, name: str, now_ns: int) -> None:
 
 @contextlib.contextmanager
 def _listed(folder: int) -> Iterator[Iterator[os.DirEntry[str]]]:
-    fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
-    try:
-        with os.scandir(fd) as entries:
-            yield entries
-    finally:
-        os.close(fd)
+    with _readable(folder) as fd, os.scandir(fd) as entries:
+        yield itertools.islice(entries, MOST_ENTRIES)
 
 
 def _sync(folder: int) -> None:
+    with _readable(folder) as fd:
+        os.fsync(fd)
+
+
+@contextlib.contextmanager
+def _readable(folder: int) -> Iterator[int]:
+    """Yield a descriptor by which a folder can be listed: an O_PATH one cannot."""
     fd = os.open(".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, dir_fd=folder)
     try:
-        os.fsync(fd)
+        yield fd
     finally:
         os.close(fd)
