@@ -64,6 +64,7 @@ class _Compiler:
         default = self._class(value.get("default", {}), ("default",), base)
         classes = self._classes(value.get("classes", []), default)
         host, pool = (value.get(name, {}) for name in ("host", "pool"))
+        pool_priority = pool.get("priority", "BE")
         stack_ways, host_ways, pool_ways = (
             self._ways(
                 value.get(name, {}).get("ways", {}),
@@ -79,7 +80,7 @@ class _Compiler:
             host_ways=host_ways,
             host_priority=Priority(host.get("priority", "BE")),
             pool_ways=pool_ways,
-            pool_priority=_pool_priority(pool.get("priority", "BE")),
+            pool_priority=None if pool_priority == "highest" else Priority(pool_priority),
             pool_bandwidth_min=_percent(pool.get("bandwidth_min", "100%")),
             flavors=self._flavors(value.get("flavors", {})),
             reserved_ways=self.reserved,
@@ -120,7 +121,11 @@ class _Compiler:
         on, off = schema.parameter("io_on", value), schema.parameter("io_off", value)
         if "io_off" not in value:
             off = min(off, on)
-        self._check_parameters(parameters, on, off)
+        section = ("parameters",)
+        self._check_bounds(parameters, section)
+        if off > on:
+            said = message("io-off-above-io-on", found_per_s=off, io_on_per_s=on)
+            self._complain((*section, "io_off"), said)
         return parameters, on, off
 
     def _own_parameters(
@@ -136,13 +141,6 @@ class _Compiler:
             own = dataclasses.replace(base, **fields)
             self._check_bounds(own, path)
             yield int(name), own
-
-    def _check_parameters(self, parameters: Parameters, io_on: float, io_off: float) -> None:
-        section = ("parameters",)
-        self._check_bounds(parameters, section)
-        if io_off > io_on:
-            said = message("io-off-above-io-on", found_per_s=io_off, io_on_per_s=io_on)
-            self._complain((*section, "io_off"), said)
 
     def _check_bounds(self, parameters: Parameters, section: Path) -> None:
         least, most = parameters.ddio_ways_min, parameters.ddio_ways_max
@@ -291,7 +289,9 @@ class _Compiler:
             for kind, wanted in value.items()
             if kind != "not"
         }
-        self._check_names(asked.get("extra_specs", {}), (*path, "extra_specs"))
+        for name in asked.get("extra_specs", {}):
+            if (problem := extra_specs.unknown(name)) is not None:
+                self._complain((*path, "extra_specs", name), of_spec(problem))
         barred = value.get("not")
         none_of = None if barred is None else self._match(barred, (*path, "not"))
         return Match.of(none_of, **asked)
@@ -303,11 +303,6 @@ class _Compiler:
                     yield self._text((*path, position), item)
         else:
             yield self._text(path, value)
-
-    def _check_names(self, specs: dict[str, Any], path: Path) -> None:
-        for name in specs:
-            if (problem := extra_specs.unknown(name)) is not None:
-                self._complain((*path, name), of_spec(problem))
 
     def _flavors(self, value: dict[str, Any]) -> dict[str, dict[str, str]]:
         flavors = {}
@@ -323,7 +318,3 @@ class _Compiler:
 def _percent(value: int | float | str) -> int:
     """Turn a fraction into percent, rounded up because the value is a minimum."""
     return math.ceil(round(100 * units.parse(units.Kind.FRACTION, value), 6))
-
-
-def _pool_priority(text: str) -> Priority | None:
-    return None if text == "highest" else Priority(text)

@@ -17,14 +17,17 @@ def document(parameters: Parameters, rules: Rules) -> dict[str, Any]:
     """Return the effective policy as the content of a policy file, with every default."""
     return {
         "parameters": {
-            **{key: _quantity(key, getattr(parameters, field)) for key, field in _fields()},
+            **{
+                key: _quantity(key, getattr(parameters, field))
+                for key, field in schema.FIELDS.items()
+            },
             "io_on": _quantity("io_on", rules.io_on_packets_per_s),
             "io_off": _quantity("io_off", rules.io_off_packets_per_s),
         },
         "domains": {
             str(number): {
                 key: _quantity(key, getattr(own, field))
-                for key, field in _fields()
+                for key, field in schema.FIELDS.items()
                 if getattr(own, field) != getattr(parameters, field)
             }
             for number, own in sorted(parameters.domains.items())
@@ -57,10 +60,6 @@ def text(parameters: Parameters, rules: Rules) -> str:
         document(parameters, rules), sort_keys=False, allow_unicode=True, default_flow_style=False
     )
     return written
-
-
-def _fields() -> list[tuple[str, str]]:
-    return list(schema.FIELDS.items())
 
 
 def _quantity(key: str, value: Any) -> Any:

@@ -101,7 +101,7 @@ def _plain(part: Any, sentence: Callable[[Message], str]) -> Any:
         return part
     if "quantity" in part or ("ways" in part and part["ways"] is True):
         kind = part.get("quantity", Kind.SIZE)
-        allowed = sentence(units.allowed(Kind(kind)))
+        allowed = sentence(units.ALLOWED[Kind(kind)])
         about = f"{part.get('description', '')} Allowed: {allowed}".strip()
         kept = {key: part[key] for key in ("default", "examples") if part.get(key) is not None}
         return {"type": ["string", "number"], "description": about, **kept}

@@ -41,12 +41,13 @@ _UNITS: Mapping[Kind, Mapping[str, str]] = {
     },
 }
 
-_EXAMPLES: Mapping[Kind, Message] = {
+ALLOWED: Mapping[Kind, Message] = {
     Kind.FRACTION: message("a-fraction"),
     Kind.RATE: message("a-rate"),
     Kind.DURATION: message("a-duration"),
     Kind.SIZE: message("a-size"),
 }
+"""The allowed forms of each kind of quantity, with examples."""
 
 # Bounded lengths: every number is converted quickly.
 _QUANTITY = re.compile(
@@ -65,24 +66,18 @@ def parse(kind: Kind, value: object) -> float:
     `kind`: the quantity, a fraction, rate (1/s), duration (s) or size (bytes). Raises `UnitError`
     if the value is not a number with a unit of this quantity.
     """
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise UnitError(message("no-quantity", allowed=allowed(kind)))
-    match = _QUANTITY.fullmatch(str(value))
+    known = isinstance(value, str | int | float) and not isinstance(value, bool)
+    match = _QUANTITY.fullmatch(str(value)) if known else None
     if match is None:
-        raise UnitError(message("no-quantity", allowed=allowed(kind)))
+        raise UnitError(message("no-quantity", allowed=ALLOWED[kind]))
     number, unit = match[1], match[2] or ""
     units = _UNITS[kind]
+    if unit and unit not in units:
+        raise UnitError(message("unit-unknown", unit=unit, allowed=ALLOWED[kind]))
     if unit not in units:
-        if unit:
-            raise UnitError(message("unit-unknown", unit=unit, allowed=allowed(kind)))
-        raise UnitError(message("unit-missing", allowed=allowed(kind)))
+        raise UnitError(message("unit-missing", allowed=ALLOWED[kind]))
     # Decimal, so that 7% is the float nearest to 0.07 and not 7 * 0.01.
     return float(decimal.Decimal(number) * decimal.Decimal(units[unit]))
-
-
-def allowed(kind: Kind) -> Message:
-    """Return the allowed forms of a quantity of this kind, with examples."""
-    return _EXAMPLES[kind]
 
 
 def text(kind: Kind, value: float) -> str:

@@ -72,9 +72,9 @@ def allowed(schema: Mapping[str, Any]) -> Message:
     if "quantity" in schema:
         kind = Kind(schema["quantity"])
         least, most = (units.text(kind, schema[key]) for key in ("least", "most"))
-        return message("quantity-from-to", quantity=units.allowed(kind), least=least, most=most)
+        return message("quantity-from-to", quantity=units.ALLOWED[kind], least=least, most=most)
     if "ways" in schema:
-        return message("ways-or-size", most=WAYS_LIMIT, size=units.allowed(Kind.SIZE))
+        return message("ways-or-size", most=WAYS_LIMIT, size=units.ALLOWED[Kind.SIZE])
     if "enum" in schema:
         words = (one if isinstance(one, str) else json.dumps(one) for one in schema["enum"])
         return message("one-of", words=tuple(words))
