@@ -27,7 +27,6 @@ class FileKind:
     `follow`: a symbolic link in place of the file is followed. `infinite`: numbers may be infinite.
     """
 
-    name: str
     path: str
     most_bytes: int
     treated_as: str
@@ -56,12 +55,11 @@ class FileKind:
         return f"{path} is unreadable: treated as {self.treated_as} until {remedy} ({why})"
 
 
-PAUSE = FileKind("pause", "STATE_DIR/pause.json", 64 << 10, "paused", "`iat-nova resume`", depth=4)
+PAUSE = FileKind("STATE_DIR/pause.json", 64 << 10, "paused", "`iat-nova resume`", depth=4)
 HOLD = FileKind(
-    "hold", "STATE_DIR/holds/TENANT.json", 64 << 10, "no hold", "`iat-nova release TENANT`", depth=4
+    "STATE_DIR/holds/TENANT.json", 64 << 10, "no hold", "`iat-nova release TENANT`", depth=4
 )
 SNAPSHOT = FileKind(
-    "snapshot",
     "STATE_DIR/snapshot.json",
     4 << 20,
     "a host that cannot be guarded: nothing is written",
@@ -69,7 +67,6 @@ SNAPSHOT = FileKind(
     depth=16,
 )
 HAND_OVER = FileKind(
-    "hand-over",
     "STATE_DIR/hand-over.json",
     16 << 20,
     "nothing to take over: the host is restored",
@@ -78,14 +75,12 @@ HAND_OVER = FileKind(
     infinite=True,  # times in a strategy's state may be infinite
 )
 HAND_OVER_REQUEST = FileKind(
-    "hand-over request",
     "/run/iat-nova/hand-over",
     64,
     "no request: the agent's end restores the host",
     "`iat-nova hand-over`",
 )
 HEARTBEAT = FileKind(
-    "agent.lock",
     "STATE_DIR/agent.lock",
     4096,
     "an agent that has said nothing yet",
@@ -93,7 +88,6 @@ HEARTBEAT = FileKind(
     depth=2,
 )
 SPOOL = FileKind(
-    "spooled extra specs",
     "SPOOL_DIR/UUID.json",
     256 << 10,
     "a guest of unknown extra specs, with a warning",
@@ -101,7 +95,6 @@ SPOOL = FileKind(
     depth=16,
 )
 POLICY = FileKind(
-    "policy",
     "[iat] policy_file, [iat] shadow_policy",
     4 << 20,
     "no policy: the one in force stays, a start fails",
@@ -109,7 +102,6 @@ POLICY = FileKind(
     follow=True,
 )
 POLICY_TESTS = FileKind(
-    "policy tests",
     "TESTS of iat-nova policy test",
     4 << 20,
     "no tests",
@@ -117,7 +109,6 @@ POLICY_TESTS = FileKind(
     follow=True,
 )
 FACTS = FileKind(
-    "facts",
     "FACTS of iat-nova policy",
     4 << 20,
     "no facts",
@@ -125,7 +116,6 @@ FACTS = FileKind(
     follow=True,
 )
 CONFIGURATION = FileKind(
-    "configuration",
     "/etc/iat-nova/iat-nova.conf, /etc/nova/nova.conf and others",
     4 << 20,
     "an invalid configuration: what runs goes on, a start fails",
@@ -133,7 +123,6 @@ CONFIGURATION = FileKind(
     follow=True,
 )
 PROVIDER = FileKind(
-    "provider.yaml",
     "[compute] provider_config_location/*.yaml",
     64 << 10,
     "an offer that is not known, with a warning",
@@ -141,5 +130,5 @@ PROVIDER = FileKind(
     follow=True,
 )
 SCENARIO = FileKind(
-    "scenario", "SCENARIO of iat-nova simulate", 4 << 20, "no scenario", "it is mended", follow=True
+    "SCENARIO of iat-nova simulate", 4 << 20, "no scenario", "it is mended", follow=True
 )

@@ -312,7 +312,7 @@ class ScenarioCase(Case):
         load_scenario(self.path)
 
 
-CASES = {case.kind.name: case for case in Case.__subclasses__()}
+CASES = {case.kind: case for case in Case.__subclasses__()}
 
 EVIL = (None, True, -1, 0, 2**63, 2**70, 10**25, -1e308, 1e308, LAST_S + 1, "", "x" * 5000, [], {})
 VALUES = st.sampled_from((*EVIL, "\ud800", "a\x00\x1b", [[[]]], {"a": {"b": None}}, math.inf))
@@ -372,14 +372,14 @@ class TestEveryFile(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="iat-readers-") as folder:
             environment = {conf.STATE_DIR_VARIABLE: folder}
             with mock.patch.dict(os.environ, environment):
-                yield CASES[kind.name](pathlib.Path(folder))
+                yield CASES[kind](pathlib.Path(folder))
 
     def check(self, case, content, *, broken=False, mend=True):
         """A file is read, or there is a reason that names it; then the remedy makes it readable."""
         case.path.write_bytes(content)
         reason = case.reason()
         if broken:
-            self.assertTrue(reason, f"{case.kind.name}: {content[:80]!r}")
+            self.assertTrue(reason, f"{case.kind.path}: {content[:80]!r}")
         if reason:
             self.assertIn(str(case.path), reason)
             self.assertLess(len(reason), 5000)
@@ -389,13 +389,13 @@ class TestEveryFile(unittest.TestCase):
 
     def test_all_are_here(self):
         """A row without a case is a file that nobody tries."""
-        self.assertEqual([kind.name for kind in FILES], list(CASES))
+        self.assertEqual(FILES, list(CASES))
         for kind in FILES:
             self.assertTrue(kind.path and kind.treated_as and kind.remedy and kind.most_bytes)
 
     def test_valid(self):
         for kind in FILES:
-            with self.subTest(kind.name), self.case(kind) as case:
+            with self.subTest(kind.path), self.case(kind) as case:
                 case.path.write_bytes(case.wrap(case.valid))
                 self.assertIsNone(case.reason() if case.kind is not readers.HAND_OVER else None)
 
@@ -412,7 +412,7 @@ class TestEveryFile(unittest.TestCase):
             b"",
         )
         for kind in FILES:
-            with self.subTest(kind.name), self.case(kind) as case:
+            with self.subTest(kind.path), self.case(kind) as case:
                 for content in contents:
                     broken = kind is not readers.PROVIDER or content[:1] != b"{"
                     self.check(case, content, broken=broken and bool(content))
@@ -426,7 +426,7 @@ class TestEveryFile(unittest.TestCase):
         }
         for kind in FILES:
             for name, make in makers.items():
-                with self.subTest(kind.name, what=name), self.case(kind) as case:
+                with self.subTest(kind.path, what=name), self.case(kind) as case:
                     make(case.path)
                     reason = case.reason()
                     self.assertIn(str(case.path), reason or "")
@@ -438,7 +438,7 @@ class TestEveryFile(unittest.TestCase):
 def _fuzz(kind):
     """Return the tests of one kind: raw bytes, and mutated valid files."""
 
-    valid = CASES[kind.name].valid
+    valid = CASES[kind].valid
 
     @given(st.binary(max_size=200))
     @settings(max_examples=10 * MANY, derandomize=MANY == 1)
@@ -457,9 +457,9 @@ def _fuzz(kind):
 
 
 for _kind in FILES:
-    _name = re.sub(r"\W", "_", _kind.name)
+    _name = re.sub(r"\W", "_", _kind.path)
     for _test, _what in zip(_fuzz(_kind), ("raw_bytes", "mutated"), strict=True):
-        _test.__doc__ = f"Of {_kind.name}: never an exception, always a reason."
+        _test.__doc__ = f"Of {_kind.path}: never an exception, always a reason."
         setattr(TestEveryFile, f"test_{_name}_{_what}", _test)
 
 
