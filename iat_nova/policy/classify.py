@@ -95,13 +95,9 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
         domains[domain.id] = DomainInventory(domain, tenants)
         warnings += _shortages(domain, tenants)
     warnings += _not_limited(domains.values())
-    of_switch: tuple[Message, ...] = ()
-    if facts.switch is not None and not any(
-        tenant.kind is TenantKind.STACK
-        for inventory in domains.values()
-        for tenant in inventory.tenants
-    ):
-        of_switch = facts.switch.warnings
+    everyone = (tenant for inventory in domains.values() for tenant in inventory.tenants)
+    stacked = any(tenant.kind is TenantKind.STACK for tenant in everyone)
+    of_switch = () if facts.switch is None or stacked else facts.switch.warnings
     found = [Reason(Code.SOURCE, one) for one in facts.warnings]
     found += [Reason(Code.TENANTS, one) for one in warnings]
     found += [Reason(Code.SOURCE, one) for one in of_switch]

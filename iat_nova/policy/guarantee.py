@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from iat_nova.model import (
     CacheDomain,
@@ -21,7 +21,6 @@ from iat_nova.model import (
     Message,
     Parameters,
     Priority,
-    TenantKind,
     WayMask,
     message,
 )
@@ -193,37 +192,27 @@ def _disagreements(promises: Iterable[_Promise]) -> Iterable[Message]:
             continue
         if promise.resources is not None:
             code = "flavor-asks-placement-only" if promise.ways is None else "flavor-disagrees"
-            yield _of_flavor(code, name, promise)
         elif promise.complete:
-            yield _of_flavor("flavor-asks-agent-only", name, promise)
-
-
-def _of_flavor(code: str, name: str, promise: _Promise) -> Message:
-    return message(
-        code,
-        flavor=name,
-        ways=promise.ways,
-        resources=promise.resources,
-        spec=extra_specs.LLC_WAYS,
-        resource=extra_specs.RESOURCE,
-    )
+            code = "flavor-asks-agent-only"
+        else:
+            continue
+        yield message(
+            code,
+            flavor=name,
+            ways=promise.ways,
+            resources=promise.resources,
+            spec=extra_specs.LLC_WAYS,
+            resource=extra_specs.RESOURCE,
+        )
 
 
 def _overcommitted(
     promises: Mapping[str, _Promise],
-    guarantees: Iterable[Guarantee],
+    guarantees: Sequence[Guarantee],
     domains: Mapping[int, DomainInventory],
 ) -> Iterable[Message]:
-    guarantees = tuple(guarantees)
     promised = {
-        number: [
-            tenant.id
-            for tenant in inventory.tenants
-            if tenant.kind is TenantKind.GUEST
-            and tenant.id in promises
-            and promises[tenant.id].ways is not None
-            and tenant.ways.promised
-        ]
+        number: [tenant.id for tenant in inventory.tenants if tenant.ways.promised]
         for number, inventory in domains.items()
     }
 

@@ -9,6 +9,7 @@ floating vCPUs. The host owns the remaining CPUs.
 from __future__ import annotations
 
 import dataclasses
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Set
 
 from iat_nova.common.cpulist import format_cpus
@@ -54,12 +55,12 @@ def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[Message, ...]]
     Traffic of such a device reaches at most one of the guests. Taps belong to the kernel, and
     several macvtaps may share a device.
     """
-    users: dict[str, list[Guest]] = {}
+    users: defaultdict[str, list[Guest]] = defaultdict(list)
     for guest in guests:
         own = {a.device for a in guest.attachments if a.exclusive and a.kind not in _SHARED}
         for device in sorted(own):
-            users.setdefault(device, []).append(guest)
-    notes: dict[str, list[Message]] = {}
+            users[device].append(guest)
+    notes: defaultdict[str, list[Message]] = defaultdict(list)
     for device, several in users.items():
         for guest in several:
             others = tuple(
@@ -67,7 +68,7 @@ def shared_devices(guests: Iterable[Guest]) -> Mapping[str, tuple[Message, ...]]
             )
             if others:
                 note = message("device-shared", device=device, guests=others)
-                notes.setdefault(guest_id(guest), []).append(note)
+                notes[guest_id(guest)].append(note)
     return {key: tuple(several) for key, several in notes.items()}
 
 
@@ -80,7 +81,7 @@ class _Settlement:
         self.online = set(facts.host.online_cpus)
         self.usable = frozenset(managed & self.online)
         self.owner: dict[int, tuple[str, str]] = {}  # CPU -> id and name of its owner
-        self.notes: dict[str, list[Message]] = {}
+        self.notes: defaultdict[str, list[Message]] = defaultdict(list)
         self.warnings: list[Message] = []
 
     def settle(self, guests: list[Guest], important: Set[str]) -> Owners:
@@ -88,16 +89,9 @@ class _Settlement:
         stack = self._claim(STACK, "the stack", self._pmd_cpus())
         if switch is not None and "netdev" in switch.bridges.values() and not switch.pmd_source:
             self.warnings.append(message("stack-unknown"))
-        dedicated, emulator = {}, {}
         important_first = sorted(guests, key=lambda guest: guest_id(guest) not in important)
-        for guest in important_first:
-            key = guest_id(guest)
-            if cpus := self._claim(key, guest.display_name, guest.dedicated_cpus):
-                dedicated[key] = cpus
-        for guest in important_first:
-            key = guest_id(guest)
-            if cpus := self._claim(key, guest.display_name, guest.emulator_cpus):
-                emulator[key] = cpus
+        dedicated = self._claims((guest, guest.dedicated_cpus) for guest in important_first)
+        emulator = self._claims((guest, guest.emulator_cpus) for guest in important_first)
         floats, floating = self._floating(guests)
         for guest in guests:
             key, known = guest_id(guest), dedicated.keys() | floats.keys()
@@ -121,14 +115,22 @@ class _Settlement:
         masked = switch is not None and switch.pmd_source == "pmd-cpu-mask"
         return cpus & self.online if masked else cpus
 
+    def _claims(self, wanted: Iterable[tuple[Guest, Iterable[int]]]) -> dict[str, frozenset[int]]:
+        """Assign CPUs to guests in turn; guests that get none are absent from the result."""
+        claims = {
+            guest_id(one): self._claim(guest_id(one), one.display_name, cpus)
+            for one, cpus in wanted
+        }
+        return {key: cpus for key, cpus in claims.items() if cpus}
+
     def _claim(self, key: str, name: str, cpus: Iterable[int]) -> frozenset[int]:
         """Assign the usable and free CPUs to `key`; note unusable and taken CPUs."""
         wanted = frozenset(cpus)
         self._note_unusable(key, wanted)
         taken = {cpu: self.owner[cpu] for cpu in wanted if cpu in self.owner}
         for cpu, (other_key, other) in sorted(taken.items()):
-            self._note(key, message("cpu-taken", cpu=cpu, owner=other))
-            self._note(other_key, message("cpu-claimed", cpu=cpu, claimant=name))
+            self.notes[key].append(message("cpu-taken", cpu=cpu, owner=other))
+            self.notes[other_key].append(message("cpu-claimed", cpu=cpu, claimant=name))
         granted = wanted & self.usable - taken.keys()
         self.owner.update(dict.fromkeys(granted, (key, name)))
         return granted
@@ -142,25 +144,21 @@ class _Settlement:
                 floats[guest_id(guest)] = usable
             elif wanted:
                 note = message("shared-cpus-gone", cpus=format_cpus(wanted))
-                self._note(guest_id(guest), note)
+                self.notes[guest_id(guest)].append(note)
             if usable and (others := wanted & self.owner.keys()):
                 cpus = format_cpus(others)
-                self._note(
-                    POOL, message("floats-over-dedicated", name=guest.display_name, cpus=cpus)
-                )
+                note = message("floats-over-dedicated", name=guest.display_name, cpus=cpus)
+                self.notes[POOL].append(note)
         return floats, frozenset().union(*floats.values())
 
     def _note_unusable(self, key: str, wanted: frozenset[int]) -> None:
         if offline := wanted - self.online:
-            self._note(key, message("cpus-offline", cpus=format_cpus(offline)))
+            self.notes[key].append(message("cpus-offline", cpus=format_cpus(offline)))
         if outside := wanted & self.online - self.usable:
-            self._note(key, message("cpus-outside", cpus=format_cpus(outside)))
+            self.notes[key].append(message("cpus-outside", cpus=format_cpus(outside)))
 
     def _homeless(self, guest: Guest) -> None:
         causes = tuple(self.notes.get(guest_id(guest), [message("cpus-unknown")]))
         self.warnings.append(
             message("guest-unmanaged", name=guest.display_name, uuid=guest.uuid, causes=causes)
         )
-
-    def _note(self, key: str, note: Message) -> None:
-        self.notes.setdefault(key, []).append(note)

@@ -97,7 +97,7 @@ def run(trials: list[Trial], compiled: Callable[[HostFacts], Any]) -> Iterator[T
         except PolicyError as error:
             yield TrialOutcome(trial, tuple(_refused(trial, error)))
             continue
-        found = dict(_found(trial, policy))
+        found = _found(trial, policy)
         wrong = [
             message(
                 "trial-differs", key=key, wanted=_as_yaml(wanted), found=_as_yaml(found.get(key))
@@ -138,15 +138,16 @@ def _wanted(expect: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
             yield key, value
 
 
-def _found(trial: Trial, policy: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the policy's results under the keys of `expect`."""
+def _found(trial: Trial, policy: Any) -> dict[str, Any]:
+    """Return the policy's results under the keys of `expect`."""
     numbers = policy.parameters if trial.domain is None else policy.parameters.of(trial.domain)
     parameters = effective.document(numbers, policy.rules)["parameters"]
-    yield from ((f"parameters.{name}", value) for name, value in parameters.items())
+    found = {f"parameters.{name}": value for name, value in parameters.items()}
     if trial.guest is not None:
         classified = policy.classify(trial.facts, {})
         tenant = _tenant(classified.domains, trial.guest, trial.domain)
-        yield from _of_tenant(tenant) if tenant is not None else ()
+        found |= {} if tenant is None else _of_tenant(tenant)
+    return found
 
 
 def _tenant(
@@ -166,9 +167,9 @@ def _tenant(
     return None
 
 
-def _of_tenant(tenant: Tenant) -> Iterator[tuple[str, Any]]:
+def _of_tenant(tenant: Tenant) -> dict[str, Any]:
     ways = tenant.ways
-    yield from {
+    return {
         "class": tenant.class_name,
         "priority": str(tenant.priority),
         "io": tenant.io,
@@ -176,7 +177,7 @@ def _of_tenant(tenant: Tenant) -> Iterator[tuple[str, Any]]:
         "initial": ways.initial,
         "max": ways.max,
         "promised": ways.promised,
-    }.items()
+    }
 
 
 def _trial(value: dict[str, Any], host: dict[str, Any], path: str, facts: Facts | None) -> Trial:
