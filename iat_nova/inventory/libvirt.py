@@ -14,7 +14,6 @@ from typing import Any
 
 import libvirt
 
-from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.common.deadline import Deadline
 from iat_nova.inventory import pinning
 from iat_nova.inventory.cpusets import CpuSets
@@ -31,32 +30,26 @@ SLOW_S = 60.0  # a longer reading is reported: the inventory is older than twice
 
 
 class _Session:
-    """One connection's reader, and the reading in progress in its own thread, if any."""
+    """One connection's reader, and the reading in progress in its own thread, if any.
+
+    `begun_s`: the start of the reading. `heard_s`: libvirt's last answer or this start, whichever
+    is later. Both are on the monotonic clock.
+    """
 
     def __init__(self, connection: Any, answer_s: float, on_late: Callable[[], None]) -> None:
         self.connection = connection
         self.reader = LibvirtDomains(connection, self._note)
         self._deadline: Deadline[RunningGuests] = Deadline(answer_s, on_late)
-        self._begun_s = self._heard_s = time.monotonic()
+        self.begun_s = self.heard_s = time.monotonic()
 
     def ask(self) -> RunningGuests:
         """Return the latest reading. Raises `TimeoutError`, `libvirt.libvirtError`."""
         if not self._deadline.asked:
-            self._begun_s = self._heard_s = time.monotonic()
+            self.begun_s = self.heard_s = time.monotonic()
         return self._deadline.ask(self.reader.read)
 
-    @property
-    def silent_s(self) -> float:
-        """Seconds since libvirt's last answer or the start of the reading, whichever is later."""
-        return time.monotonic() - self._heard_s
-
-    @property
-    def takes_s(self) -> float:
-        """Seconds since the reading in progress began."""
-        return time.monotonic() - self._begun_s
-
     def _note(self) -> None:
-        self._heard_s = time.monotonic()
+        self.heard_s = time.monotonic()
 
 
 class LibvirtSource:
@@ -75,14 +68,12 @@ class LibvirtSource:
         cpusets: CpuSets,
         spool: Spool | None = None,
         *,
-        clock: Clock | None = None,
         link: LibvirtLink | None = None,
         answer_s: float = ANSWER_S,
     ) -> None:
         self._link = link or LibvirtLink(uri)
         self._cpusets = cpusets
         self._spool = spool
-        self._clock = clock or SystemClock()
         self._answer_s = answer_s
         self._on_hint: Callable[[], None] = lambda: None
         self._session: _Session | None = None
@@ -135,16 +126,17 @@ class LibvirtSource:
             return self._stale()
         self._problem = None
         self._last = self._guests(reading.domains, reading.packets, online)
-        self._last_seen_s = self._clock.wall()
+        self._last_seen_s = time.time()
         return self._last
 
     def _unanswered(self, session: _Session) -> tuple[Guest, ...]:
         """Return the last guests, marked as stale if libvirt does not answer at all."""
-        if session.silent_s >= self._answer_s:
+        now_s = time.monotonic()
+        if now_s - session.heard_s >= self._answer_s:
             self._problem = message("libvirt-silent")
             return self._stale()
         slow = message("libvirt-slow", slow_s=SLOW_S)
-        self._problem = slow if session.takes_s >= SLOW_S else None
+        self._problem = slow if now_s - session.begun_s >= SLOW_S else None
         return self._last
 
     def _changed(self, uuid: str) -> None:

@@ -61,7 +61,8 @@ class OvsSource:
     ``tcp:127.0.0.1:6640``. `vswitchd_control`: ovs-vswitchd's control socket; by default the pid
     file in `rundir` leads to the socket. `timeout_s`: the time limit of every call except `close`,
     which may take a few times as long. `retry_s`: the longest delay until a new server is noticed.
-    All calls come from one thread.
+    `warnings`: problems of this source at the last call of `switch`. All calls come from one
+    thread.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class OvsSource:
         self._pmd_stats = pmd_stats.PmdStats()
         self._absence = pmd.Absence()
         self._drops = Traffic()
-        self._warnings: tuple[Message, ...] = ()
+        self.warnings: tuple[Message, ...] = ()
 
     def start(self, on_hint: Callable[[], None]) -> None:
         """Begin to follow the database; other threads call `on_hint` at each change.
@@ -98,11 +99,6 @@ class OvsSource:
     def close(self) -> None:
         """End the threads and the connection."""
         self._follower.close()
-
-    @property
-    def warnings(self) -> tuple[Message, ...]:
-        """Problems of this source at the last call of `switch`."""
-        return self._warnings
 
     @property
     def waiting_for(self) -> Message | None:
@@ -127,11 +123,11 @@ class OvsSource:
         self._answered = True
         if picture.other_config is None:
             # Without this row ovs-vswitchd does nothing, whatever else is in the database.
-            self._warnings = (message("ovsdb-empty", address=self._address),)
+            self.warnings = (message("ovsdb-empty", address=self._address),)
             self._last = None
             self._told_pmd = True
             return None
-        self._warnings = ()
+        self.warnings = ()
         self._last = self._complete(picture, deadline)
         userspace = USERSPACE in picture.bridges.values()
         self._told_pmd |= not userspace or self._last.pmd_source is not None
@@ -139,10 +135,10 @@ class OvsSource:
 
     def _stale(self, trouble: Message) -> VirtualSwitch | None:
         if self._last is None:
-            self._warnings = (trouble,)
+            self.warnings = (trouble,)
             return None
         trouble = message("switch-stale", trouble=trouble)
-        self._warnings = (trouble,)
+        self.warnings = (trouble,)
         return dataclasses.replace(self._last, warnings=(*self._last.warnings, trouble))
 
     def _complete(self, picture: Tables, deadline: float) -> VirtualSwitch:
@@ -297,12 +293,11 @@ def read_statistics(answer: Any) -> dict[str, Statistics]:
     try:
         for row in answer[0]["rows"]:
             counts = dict(row["statistics"][1])
-            packets, drops = None, None
+            packets = None
             if "rx_packets" in counts and "tx_packets" in counts:
                 packets = int(counts["rx_packets"]) + int(counts["tx_packets"])
-            told = [int(counts[name]) for name in counts.keys() & _DROPS]
-            if told:
-                drops = sum(told)
+            dropped = counts.keys() & _DROPS
+            drops = sum(int(counts[name]) for name in dropped) if dropped else None
             if (packets, drops) != (None, None):
                 found[row["name"]] = packets, drops
     except (KeyError, IndexError, TypeError, ValueError, OverflowError) as error:

@@ -104,19 +104,17 @@ def _exchange(stream: socket.socket, method: str, params: Sequence[Any], deadlin
 def _messages(buffer: bytes) -> tuple[list[dict[str, Any]], bytes]:
     """Split off the complete objects at the front; return them and the remaining bytes."""
     try:
-        text = buffer.decode()
+        text = buffer.decode().lstrip()
     except UnicodeDecodeError as error:
         raise ValueError(f"the answer is not UTF-8: {error}") from error
     messages: list[dict[str, Any]] = []
-    at = 0
-    while at < len(text):
+    while text:
         try:
-            message, at = _DECODER.raw_decode(text, at)
+            message, end = _DECODER.raw_decode(text)
         except json.JSONDecodeError:
             break  # the rest has not arrived yet
         if not isinstance(message, dict):
             raise ValueError("the answer is not JSON-RPC")
         messages.append(message)
-        while at < len(text) and text[at].isspace():
-            at += 1
-    return messages, text[at:].encode()
+        text = text[end:].lstrip()
+    return messages, text.encode()

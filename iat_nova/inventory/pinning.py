@@ -186,8 +186,7 @@ def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
     by_start = sorted(drafts, key=lambda draft: draft.started)
     for draft in by_start:
         for vcpu, cpu in list(draft.claims.items()):
-            owner = owners.setdefault(cpu, draft)
-            if owner is draft:
+            if (owner := owners.setdefault(cpu, draft)) is draft:
                 continue
             del draft.claims[vcpu]
             first, second = owner.domain.name, draft.domain.name
@@ -195,8 +194,7 @@ def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
             owner.warnings.append(message("cpu-pinned-by-a-later", cpu=cpu, guest=second))
     for draft in by_start:
         for cpu in sorted(draft.emulator):
-            owner = owners.setdefault(cpu, draft)
-            if owner is draft:
+            if (owner := owners.setdefault(cpu, draft)) is draft:
                 continue
             draft.emulator -= {cpu}
             first, second = owner.domain.name, draft.domain.name

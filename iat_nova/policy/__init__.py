@@ -18,31 +18,15 @@ from typing import TYPE_CHECKING
 
 from iat_nova.policy.problems import PolicyError, Problem
 
+_COMPILER = ("DEFAULT_NAME", "Classified", "Policy", "default", "default_text", "parse")
+
 if TYPE_CHECKING:
     from iat_nova.policy.classify import Classified
-    from iat_nova.policy.policies import (
-        DEFAULT_NAME,
-        Policy,
-        default,
-        default_text,
-        parse,
-    )
+    from iat_nova.policy.policies import DEFAULT_NAME, Policy, default, default_text, parse
 else:
 
     def __getattr__(name: str) -> object:
         """Load the compiler of policies when it is first used: most commands use none of it."""
-        if name not in __all__:
+        if name not in _COMPILER:
             raise AttributeError(name)
         return getattr(importlib.import_module("iat_nova.policy.policies"), name)
-
-
-__all__ = [
-    "DEFAULT_NAME",
-    "Classified",
-    "Policy",
-    "PolicyError",
-    "Problem",
-    "default",
-    "default_text",
-    "parse",
-]

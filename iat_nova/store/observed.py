@@ -10,9 +10,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping
+from typing import TypeVar
 
 from iat_nova.model import DomainInventory, VirtualSwitch
 from iat_nova.store.records import Iteration, Status
+
+K = TypeVar("K")
 
 
 class Closed(enum.StrEnum):
@@ -34,23 +37,25 @@ class Totals:
 
     def after(self, iteration: Iteration) -> Totals:
         """Return the totals with one more iteration."""
-        decision = iteration.decision
-        transitions, steps = self.transitions, self.steps
+        decision, transitions = iteration.decision, self.transitions
         if decision.rule is not None:
             taken = (decision.rule, decision.phase_before, decision.phase)
-            transitions = {**transitions, taken: transitions.get(taken, 0) + 1}
-        if decision.steps:
-            counted = dict(steps)
-            for step in decision.steps:
-                counted[step.action] = counted.get(step.action, 0) + 1
-            steps = counted
+            transitions = _counted(transitions, taken)
         return Totals(
             self.iterations + 1,
             self.loop_s + sum(iteration.timings_us.values()) / 1e6,
             transitions,
-            steps,
+            _counted(self.steps, *(step.action for step in decision.steps)),
             self.moved_masks + len(decision.moved),
         )
+
+
+def _counted(counts: Mapping[K, int], *keys: K) -> Mapping[K, int]:
+    """Return the counts with one more of each key."""
+    counted = dict(counts)
+    for key in keys:
+        counted[key] = counted.get(key, 0) + 1
+    return counted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +113,4 @@ class Observer:
 
     def event(self, severity: str) -> None:
         """Count an event."""
-        events = self.now.events
-        self.now = dataclasses.replace(
-            self.now, events={**events, severity: events.get(severity, 0) + 1}
-        )
+        self.now = dataclasses.replace(self.now, events=_counted(self.now.events, severity))

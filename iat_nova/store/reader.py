@@ -344,8 +344,7 @@ class HistoryReader:
         """Return the value in a table's row; None if missing, or left out for damage."""
         try:
             for (body,) in self._rows(f"SELECT body FROM {table} WHERE id = ?", row):
-                plain = None if body is None else records.unpack(body)
-                return None if plain is None else records.structure(plain, kind)
+                return None if body is None else records.unpack(body, kind)
         except (_Damaged, RecordError) as error:
             self._leave_out(table, row, error)
         return None
@@ -434,13 +433,12 @@ def _event(wall_s: object, severity: object, said: object) -> Event | None:
     """Make an event from a row, None for a damaged row."""
     if not isinstance(wall_s, float) or not isinstance(severity, str) or not 0 <= wall_s <= LAST_S:
         return None
-    try:
-        message = (
-            records.structure(records.parse(said), Message) if isinstance(said, bytes) else None
-        )
-    except records.RecordError:
+    if not isinstance(said, bytes):
         return None
-    return None if message is None else Event(wall_s, severity, message)
+    try:
+        return Event(wall_s, severity, records.structure(records.parse(said), Message))
+    except RecordError:
+        return None
 
 
 class _Damaged(db.HistoryError):

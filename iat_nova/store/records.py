@@ -300,14 +300,15 @@ def structure(plain: Any, kind: type[T]) -> T:
         ) from error
 
 
-def pack(plain: Any) -> bytes:
-    """Return a value as compressed JSON, in which numbers may be infinite."""
-    return squeeze(text(plain))
+def pack(value: object) -> bytes:
+    """Return a value of the model as compressed JSON, in which numbers may be infinite."""
+    return squeeze(text(unstructure(value)))
 
 
-def unpack(blob: bytes) -> Any:
+def unpack(blob: bytes, kind: type[T]) -> T | None:
     """Return the value passed to `pack`. Raises `RecordError`."""
-    return parse(expand(blob))
+    plain = parse(expand(blob))
+    return None if plain is None else structure(plain, kind)
 
 
 def text(plain: Any) -> bytes:

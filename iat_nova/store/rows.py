@@ -123,21 +123,20 @@ class Rows:
             last = self._last[iteration.domain] = _Last(number, minute, base)
         last.number, last.since_base = number, last.since_base + 1
         last.minute = minute if kept else last.minute
-        row = connection.execute(
+        row = _inserted(
+            connection,
             "INSERT INTO iteration (wall_s, domain, number, inventory_id, settings_id, base_id,"
             " eventful, kept, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                iteration.wall_s,
-                iteration.domain,
-                number,
-                self._inventory_id(connection, queued.inventory),
-                self._settings_id(connection, queued.settings, iteration.wall_s),
-                last.base.row,
-                iteration.eventful,
-                kept,
-                records.squeeze(packed.seen, last.base.seen),
-            ),
-        ).lastrowid
+            iteration.wall_s,
+            iteration.domain,
+            number,
+            self._inventory_id(connection, queued.inventory),
+            self._settings_id(connection, queued.settings, iteration.wall_s),
+            last.base.row,
+            iteration.eventful,
+            kept,
+            records.squeeze(packed.seen, last.base.seen),
+        )
         if packed.state is not None:
             connection.execute(
                 "INSERT OR REPLACE INTO state (id, body) VALUES (?, ?)",
@@ -148,11 +147,8 @@ class Rows:
         """Return the row id of an inventory; insert a row if the inventory is new."""
         number, inventory = numbered
         if self._inventory_row is None or self._inventory_row.number != number:
-            row = connection.execute(
-                "INSERT INTO inventory (wall_s, body) VALUES (?, ?)",
-                (inventory.wall_s, records.pack(records.unstructure(inventory))),
-            ).lastrowid
-            assert row is not None
+            insert = "INSERT INTO inventory (wall_s, body) VALUES (?, ?)"
+            row = _inserted(connection, insert, inventory.wall_s, records.pack(inventory))
             self._inventory_row = _Stored(number, row, inventory)
         return self._inventory_row.row
 
@@ -163,10 +159,8 @@ class Rows:
         row, inventory = self._inventory_id(connection, latest), latest[1]
         stored = self._inventory_row
         if stored is not None and stored.inventory is not inventory:
-            connection.execute(
-                "UPDATE inventory SET body = ? WHERE id = ?",
-                (records.pack(records.unstructure(inventory)), row),
-            )
+            body = records.pack(inventory)
+            connection.execute("UPDATE inventory SET body = ? WHERE id = ?", (body, row))
             self._inventory_row = dataclasses.replace(stored, inventory=inventory)
 
     def _settings_id(
@@ -176,11 +170,8 @@ class Rows:
         if settings is None:
             return None
         if self._settings_row is None or self._settings_row[0] != settings:
-            row = connection.execute(
-                "INSERT INTO settings (wall_s, body) VALUES (?, ?)",
-                (wall_s, records.pack(records.unstructure(settings))),
-            ).lastrowid
-            assert row is not None
+            insert = "INSERT INTO settings (wall_s, body) VALUES (?, ?)"
+            row = _inserted(connection, insert, wall_s, records.pack(settings))
             self._settings_row = (settings, row)
         return self._settings_row[1]
 
@@ -191,6 +182,13 @@ def insert_event(connection: sqlite3.Connection, event: Event) -> None:
         "INSERT INTO event (wall_s, severity, text) VALUES (?, ?, ?)",
         (event.wall_s, event.severity, records.text(records.unstructure(event.message))),
     )
+
+
+def _inserted(connection: sqlite3.Connection, statement: str, *values: object) -> int:
+    """Insert a row; return its id."""
+    row = connection.execute(statement, values).lastrowid
+    assert row is not None
+    return row
 
 
 def _outdated(last: _Last, inventory: int, packed: packing.Packed) -> bool:
@@ -207,9 +205,6 @@ def _insert_base(
     """Store an iteration's text as dictionary for itself and the next iterations."""
     assert packed.seen is not None
     state = packed.state or b""
-    row = connection.execute(
-        "INSERT INTO base (seen, state) VALUES (?, ?)",
-        (records.squeeze(packed.seen), records.squeeze(state)),
-    ).lastrowid
-    assert row is not None
+    insert = "INSERT INTO base (seen, state) VALUES (?, ?)"
+    row = _inserted(connection, insert, records.squeeze(packed.seen), records.squeeze(state))
     return _Dictionary(row, inventory, packed.seen, state)

@@ -368,8 +368,7 @@ class _Writer:
         now_s = time.time()
         changed = status != self._status_written
         if changed:
-            body = records.pack(records.unstructure(status))
-            connection.execute("UPDATE status SET body = ?", (body,))
+            connection.execute("UPDATE status SET body = ?", (records.pack(status),))
         if not changed and self._batch and 0 <= now_s - self._beat_s < BEAT_S:
             return self._beat_s
         connection.execute("UPDATE beat SET written_s = ?", (now_s,))

@@ -94,11 +94,8 @@ def judge(rows: Sequence[TrafficRow]) -> Judgement:
         limit=lowest.amount(),
     )
     if not free or abs(first - last) > FELL * max(first, last):
-        return Judgement(
-            Verdict.INCONCLUSIVE,
-            message("stream-drifts", measured=says, first_bytes_per_s=first, last_bytes_per_s=last),
-            message("limits-undecided"),
-            message("repeat-while-idle"),
+        return _undecided(
+            message("stream-drifts", measured=says, first_bytes_per_s=first, last_bytes_per_s=last)
         )
     if fell >= FELL:
         return Judgement(Verdict.PASS, says, _throttles(rows[len(alone) :]))
@@ -109,11 +106,12 @@ def judge(rows: Sequence[TrafficRow]) -> Judgement:
             message("limits-without-effect"),
             message("send-report"),
         )
+    return _undecided(message("stream-noise", measured=says))
+
+
+def _undecided(says: Message) -> Judgement:
     return Judgement(
-        Verdict.INCONCLUSIVE,
-        message("stream-noise", measured=says),
-        message("limits-undecided"),
-        message("repeat-while-idle"),
+        Verdict.INCONCLUSIVE, says, message("limits-undecided"), message("repeat-while-idle")
     )
 
 

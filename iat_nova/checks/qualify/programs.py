@@ -10,7 +10,6 @@ import shutil
 import stat
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -89,14 +88,13 @@ class DiskReads:
     def _check(self, least: int) -> None:
         """Raise `Unavailable` unless the disk is readable and large enough."""
         try:
-            mode = self._disk.stat().st_mode
-            size = self._disk.stat().st_size
+            found = self._disk.stat()
         except OSError as error:
             unreadable = message("disk-unreadable", reason=error.strerror)
             raise Unavailable(unreadable, message("name-present-disk")) from error
-        if stat.S_ISBLK(mode):
+        if stat.S_ISBLK(found.st_mode):
             return
-        if not stat.S_ISREG(mode) or size < 4 * least:
+        if not stat.S_ISREG(found.st_mode) or found.st_size < 4 * least:
             raise Unavailable(
                 message("disk-unfit", least_mib=4 * least >> 20), message("write-large-file")
             )
@@ -180,9 +178,8 @@ def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
         yield process
     finally:
         process.terminate()
-        deadline = time.monotonic() + _END_S
         try:
-            process.communicate(timeout=max(deadline - time.monotonic(), 0.1))
+            process.communicate(timeout=_END_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.communicate()

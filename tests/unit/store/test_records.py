@@ -162,7 +162,7 @@ class TestForms(unittest.TestCase):
         with self.assertRaisesRegex(records.RecordError, "Status has another form"):
             records.structure({"mode": "enforce"}, records.Status)
         with self.assertRaisesRegex(records.RecordError, "damaged"):
-            records.unpack(b"no zlib")
+            records.unpack(b"no zlib", dict)
 
     def test_values(self):
         """No value can be changed, nor get another attribute; a state is stored unless told."""
