@@ -59,6 +59,9 @@ class Reconciler:
         self._switch: LastGood[VirtualSwitch | None] = LastGood("Open vSwitch", None)
         self._joined: LastGood[tuple[Guest, ...]] = LastGood("the guests' devices", ())
         self._switch_source = ovs_source
+        self._sources: tuple[LibvirtSource | OvsSource, ...] = (
+            (libvirt_source,) if ovs_source is None else (libvirt_source, ovs_source)
+        )
         self._pci = pci
         self._host_source = host
         self._host: HostFacts | None = None
@@ -75,12 +78,12 @@ class Reconciler:
     def start(self) -> None:
         """Start the sources. A source that does not answer shows in `facts().warnings`."""
         self._debouncer.start()
-        for source in self._sources():
+        for source in self._sources:
             source.start(self._debouncer.hint)
 
     def close(self) -> None:
         """Close the sources, and stop the debouncer of hints."""
-        for source in self._sources():
+        for source in self._sources:
             source.close()
         self._debouncer.close()
 
@@ -97,21 +100,22 @@ class Reconciler:
         switch = self._switch.update(lambda: None if source is None else source.switch())
         joined = self._joined.update(lambda: self._with_devices(guests, switch))
         parts = (self._guests, self._switch, self._joined)
-        sources = self._sources()
         return Facts(
             host=host,
             guests=joined,
             switch=switch,
             warnings=(
                 *host_warnings,
-                *(warning for source in sources for warning in source.warnings),
+                *(warning for source in self._sources for warning in source.warnings),
                 *(
                     message("last-good-kept", what=part.what, error=part.error)
                     for part in parts
                     if part.error is not None
                 ),
             ),
-            waiting_for=tuple(one for source in sources if (one := source.waiting_for) is not None),
+            waiting_for=tuple(
+                one for source in self._sources if (one := source.waiting_for) is not None
+            ),
         )
 
     def _with_devices(
@@ -143,11 +147,6 @@ class Reconciler:
 
     def _located(self, attachment: Attachment, ports: Sequence[SwitchPort]) -> Attachment:
         return self._pci.locate(_with_port(attachment, _port_of(attachment, ports)))
-
-    def _sources(self) -> tuple[LibvirtSource | OvsSource, ...]:
-        if self._switch_source is None:
-            return (self._guest_source,)
-        return (self._guest_source, self._switch_source)
 
     def _read_host(self) -> tuple[HostFacts, tuple[Message, ...]]:
         try:

@@ -262,7 +262,7 @@ def _guest(
         io=verdict.io and (local or verdict.io_asked),
         cpus=tuple(sorted((*dedicated, *emulator))),
         ways=ways,
-        model=model_of(guest),
+        model=model_of(guest.attachments),
         class_name=verdict.rule.name,
         bandwidth_min=verdict.rule.bandwidth_min,
         weight=verdict.rule.weight,
@@ -300,9 +300,7 @@ def _pool(
     highest = max((member.priority for member in members), key=_PRIORITY_ORDER.index)
     priority = rules.pool_priority or highest
     ways, problems = _request(rules.pool_ways, domain, Wishes())
-    models = {model_of(member.guest) for member in members}
     attachments = [one for member in members for one in member.guest.attachments]
-    order = (DeviceModel.SLICING, DeviceModel.AGGREGATION, DeviceModel.NONE)
     warnings = [*owners.notes.get(POOL, ()), *problems]
     for member in members:
         name = member.guest.display_name
@@ -332,7 +330,7 @@ def _pool(
         ),
         cpus=cpus,
         ways=ways,
-        model=next(model for model in order if model in models),
+        model=model_of(attachments),
         class_name=POOL,
         bandwidth_min=rules.pool_bandwidth_min,
         devices=tuple(one.device for one in attachments),

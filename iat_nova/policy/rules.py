@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from iat_nova.model import (
+    Attachment,
     DeviceModel,
     Guest,
     Message,
@@ -133,7 +134,7 @@ _FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
     "flavor": lambda asked: (asked.guest.flavor,),
     "project": lambda asked: (asked.guest.project,),
     "attachment": lambda asked: (one.kind for one in asked.guest.attachments),
-    "model": lambda asked: (model_of(asked.guest),),
+    "model": lambda asked: (model_of(asked.guest.attachments),),
     "project_name": lambda asked: (asked.guest.project_name,),
     "instance": lambda asked: (asked.guest.display_name, asked.guest.name),
     "domain": lambda asked: map(str, asked.domains),
@@ -179,10 +180,8 @@ class Rules:
     pool_bandwidth_min: int = 100
 
 
-def model_of(guest: Guest) -> DeviceModel:
-    """Return the device model of a guest; slicing for a guest with both models."""
-    models = {attachment.model for attachment in guest.attachments}
-    for model in (DeviceModel.SLICING, DeviceModel.AGGREGATION):
-        if model in models:
-            return model
-    return DeviceModel.NONE
+def model_of(attachments: Iterable[Attachment]) -> DeviceModel:
+    """Return the device model of attachments; slicing where both models are."""
+    models = {one.model for one in attachments}
+    order = (DeviceModel.SLICING, DeviceModel.AGGREGATION)
+    return next((model for model in order if model in models), DeviceModel.NONE)

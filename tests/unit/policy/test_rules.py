@@ -111,7 +111,7 @@ class TestCovers(unittest.TestCase):
 class TestModel(unittest.TestCase):
     def test_of_a_guest(self):
         """The model of its devices."""
-        self.assertIs(DeviceModel.SLICING, model_of(VF))
+        self.assertIs(DeviceModel.SLICING, model_of(VF.attachments))
 
 
 class TestValues(unittest.TestCase):
