@@ -72,18 +72,10 @@ class OwnedFolder:
         with acting_as(owner.st_uid, owner.st_gid):
             yield
 
-    def entries(self, suffix: str = "") -> tuple[tuple[str, os.stat_result], ...]:
-        """Return name and status of entries with this suffix, by name; links are not followed.
-
-        At most `MOST_ENTRIES` entries are read.
-        """
-        found = []
+    def names(self, suffix: str = "") -> list[str]:
+        """Return the names with this suffix, sorted, of the first `MOST_ENTRIES` entries."""
         with self._worded(None), self._opened() as fd, _listed(fd) as entries:
-            for entry in entries:
-                if entry.name.endswith(suffix):
-                    with contextlib.suppress(FileNotFoundError):  # removed meanwhile
-                        found.append((entry.name, entry.stat(follow_symlinks=False)))
-        return tuple(sorted(found, key=lambda one: one[0]))
+            return sorted(entry.name for entry in entries if entry.name.endswith(suffix))
 
     # -------------------------------------------------------------------------- its files
 

@@ -156,7 +156,7 @@ class Holds:
         if self._above.glance(FOLDER) is None:
             return []
         try:
-            return [name for name, _ in self._folder.entries(SUFFIX)[:MOST_HOLDS]]
+            return self._folder.names(SUFFIX)[:MOST_HOLDS]
         except (FileNotFoundError, NotADirectoryError):
             return []
 

@@ -51,7 +51,7 @@ class Files(Case):
         with self.assertRaises(FileNotFoundError):
             folder.read("a")
         folder.make(0o700)
-        self.assertEqual((), folder.entries())
+        self.assertEqual([], folder.names())
         self.assertEqual(0o700, stat.S_IMODE(folder.path.stat().st_mode))
 
     def test_glance(self):
@@ -110,7 +110,7 @@ class Files(Case):
         (self.outside / "other").mkdir()
         (self.path / "sub").symlink_to(self.outside / "other")
         below = self.folder.subfolder("sub")
-        for call in (below.make, below.entries, lambda: below.replace("a", "x")):
+        for call in (below.make, below.names, lambda: below.replace("a", "x")):
             with self.assertRaisesRegex(NotADirectoryError, "state/sub"):
                 call()
         self.assertEqual([], os.listdir(self.outside / "other"))
@@ -129,14 +129,13 @@ class Files(Case):
         self.folder.replace("a", "x")
         self.assertEqual([".a.new-1", ".b.new-2", "a"], sorted(os.listdir(self.path)))
 
-    def test_entries(self):
-        """Names and status by name; others are left out."""
+    def test_names(self):
+        """In order; others are left out."""
         for name in ("b.json", "a.json", "c"):
             (self.path / name).write_text(name)
-        found = self.folder.entries(".json")
-        self.assertEqual([("a.json", 6), ("b.json", 6)], [(n, s.st_size) for n, s in found])
+        self.assertEqual(["a.json", "b.json"], self.folder.names(".json"))
         with mock.patch.object(owned_folder, "MOST_ENTRIES", 1):
-            self.assertEqual(1, len(self.folder.entries()))
+            self.assertEqual(1, len(self.folder.names()))
 
 
 class Locks(Case):
@@ -195,7 +194,7 @@ class Paths(Case):
         self.give_away()
         for path in (self.path / "by_root", self.outside / "by_another"):
             with self.subTest(path), self.assertRaisesRegex(OSError, "of another account"):
-                OwnedFolder(path).entries()
+                OwnedFolder(path).names()
 
 
 @AS_ROOT
