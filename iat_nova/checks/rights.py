@@ -62,10 +62,7 @@ SHIPPED = Service("iat-nova", frozenset({"CAP_DAC_OVERRIDE", "CAP_PERFMON", "CAP
 
 
 class NotPossible(MessageError):
-    """This process cannot become the agent's user with the agent's capabilities.
-
-    `message` has the reason.
-    """
+    """This process cannot become the agent's user with the agent's capabilities."""
 
 
 def service(run: Callable[..., Any] = subprocess.run) -> Service:

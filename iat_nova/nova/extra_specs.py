@@ -120,14 +120,11 @@ def parse(extra_specs: Mapping[str, str]) -> Wishes:
     for name, text in extra_specs.items():
         if (wrong := unknown(name)) is not None:
             problems.append(wrong)
-        if name not in _BY_NAME:
-            continue
-        key = _BY_NAME[name]
-        value = _value(key, text)
-        if value is None:
-            problems.append(_refused(key, text))
-        else:
-            found[name] = value
+        elif (key := _BY_NAME.get(name)) is not None:
+            if (value := _value(key, text)) is None:
+                problems.append(_refused(key, text))
+            else:
+                found[name] = value
     ways, most = (int(found[k]) if k in found else None for k in (LLC_WAYS, LLC_WAYS_MAX))
     said = LLC_WAYS
     counted = placement_ways(extra_specs)

@@ -61,11 +61,7 @@ class UnitError(MessageError, ValueError):
 
 
 def parse(kind: Kind, value: object) -> float:
-    """Convert a policy's value to a number in the base unit of a quantity.
-
-    `kind`: the quantity, a fraction, rate (1/s), duration (s) or size (bytes). Raises `UnitError`
-    if the value is not a number with a unit of this quantity.
-    """
+    """Convert a policy's value to a number in the base unit of its kind. Raises `UnitError`."""
     known = isinstance(value, str | int | float) and not isinstance(value, bool)
     match = _QUANTITY.fullmatch(str(value)) if known else None
     if match is None:

@@ -139,7 +139,6 @@ def _misspelt(value: object, schema: Schema) -> Message | None:
 
 
 def _of_quantity(value: object, schema: Schema) -> Message | None:
-    """Return the problem of a quantity, or None."""
     try:
         number = units.parse(Kind(schema["quantity"]), value)
     except units.UnitError as error:

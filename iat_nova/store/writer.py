@@ -166,7 +166,6 @@ class History:
         self._thread.join(timeout_s)
 
     def _run(self) -> None:
-        """Write queued rows until closed."""
         try:
             while True:
                 # Waiting iterations are written when no more come: the loop may be blocked.
@@ -273,7 +272,6 @@ class _Writer:
         self._forget_rows()
 
     def _forget_rows(self) -> None:
-        """Forget the rows of the previous file: the next file has other rows."""
         self._rows.forget()
         self._status_written: Status | None = None
         self._beat_s = -math.inf

@@ -252,7 +252,6 @@ class _Search:
         return dataclasses.replace(best, passed=(other.name, worth[other.uuid].largest)), ""
 
     def _worth(self, site: _Site, short: Iterable[str], chosen: Sequence[_Step]) -> _Worth:
-        """Return the losses of short guests after the moves."""
         losses = [self._loss_after(site, one, chosen) for one in short]
         over = [loss - self._limits.threshold for loss in losses if _over(loss, self._limits)]
         return _Worth(len(over), sum(over), max(losses, default=0.0))

@@ -325,7 +325,6 @@ def _pinned(specs: Mapping[str, str] | None) -> bool:
 
 
 def _fixed(instance: Any, specs: Mapping[str, str], optimized: bool, io: bool) -> Fixed | None:
-    """Return the reason why a guest cannot be moved, or None."""
     if instance.watcher_exclude or not optimized:
         return Fixed.EXCLUDED
     if instance.locked or instance.state != element.InstanceState.ACTIVE.value:

@@ -29,10 +29,7 @@ class Verdict(enum.StrEnum):
 
 
 class Unavailable(MessageError):
-    """A test cannot run here: a tool, an interface or a right is missing.
-
-    `remedy`: how to make the test possible, or None.
-    """
+    """A test cannot run here: a tool, an interface or a right is missing."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -30,7 +30,6 @@ class _Along(charts.Axis):
     marks: tuple[tuple[float, str], ...] = ()
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return the labels with positions."""
         return list(self.marks)
 
 
@@ -51,7 +50,6 @@ def write(record: Mapping[str, Any]) -> str:
 
 
 def _drawn(chart: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a chart's drawing, texts and legend."""
     marks = tuple((float(x), str(word)) for x, word in chart["ticks"])
     xs = [x for _, points in chart["lines"] for x, _ in points]
     lines = [
