@@ -76,14 +76,14 @@ class LibvirtDomains:
         finally:
             with self._lock:  # guests left unread by an error are read the next time
                 self._changed.update(due)
-        running = [uuid for uuid in handles if self._runs(uuid)]
-        domains = tuple(self._known[uuid].domain for uuid in running)
+        known = ((uuid, self._known[uuid].domain) for uuid in handles if uuid in self._known)
+        running = {uuid: domain for uuid, domain in known if domain.run is not None}
         counted = [
             handles[uuid]
-            for uuid, domain in zip(running, domains, strict=True)
+            for uuid, domain in running.items()
             if any(device.target for device in domain.devices)
         ]
-        return RunningGuests(domains, self._packets(counted) if counted else {})
+        return RunningGuests(tuple(running.values()), self._packets(counted) if counted else {})
 
     def _due(self, handles: Mapping[str, Any]) -> list[str]:
         """Return the guests whose XML must be read: new, changed, and part of the rest."""
@@ -97,9 +97,6 @@ class LibvirtDomains:
         asked = frozenset(due)
         others = [uuid for uuid in self._known if uuid not in asked]
         return due + others[: max(REREAD_LEAST, -(-len(handles) // REREAD_PARTS))]
-
-    def _runs(self, uuid: str) -> bool:
-        return uuid in self._known and self._known[uuid].domain.run is not None
 
     def _look(self, uuid: str, handle: Any) -> None:
         """Read one guest; forget a guest that has ended."""

@@ -77,20 +77,13 @@ class _Draft:
     def __init__(self, domain: LibvirtDomain, specs: Mapping[str, str] | None) -> None:
         self.domain = domain
         self.specs = specs
+        self.image_properties = domain.nova.image_properties if domain.nova else None
         self.claims: dict[int, int] = {}
         self.emulator: frozenset[int] = frozenset()
         self.warnings: list[Message] = []
         self.plugged = domain.plugged
         # Pins of vCPUs beyond the last, or of unplugged vCPUs, have no effect.
         self.pins = {vcpu: pin for vcpu, pin in domain.pins.items() if vcpu in self.plugged}
-
-    @property
-    def started(self) -> tuple[int, str]:
-        """Sort key by the time of start: libvirt's domain ID, which rises with each started guest.
-
-        Equal or unknown IDs are in the order of UUIDs.
-        """
-        return (self.domain.run or 0, self.domain.uuid)
 
     def claim(self, cpusets: CpuSets, users: Mapping[int, set[str]]) -> None:
         promised = self._promised()
@@ -120,22 +113,18 @@ class _Draft:
 
     def _promised(self) -> frozenset[int] | None:
         try:
-            promised = promised_vcpus(self.domain.vcpus, self.specs, self._image_properties)
+            promised = promised_vcpus(self.domain.vcpus, self.specs, self.image_properties)
         except ValueError as error:
             self.warnings.append(message("cpu-policy-unknown", error=as_message(error)))
             return None
         return None if promised is None else promised & self.plugged
-
-    @property
-    def _image_properties(self) -> Mapping[str, str] | None:
-        return self.domain.nova.image_properties if self.domain.nova else None
 
     def _owns(self, cpu: int, cpusets: CpuSets, users: Mapping[int, set[str]]) -> bool:
         if cpusets.dedicated is not None:
             return cpu in cpusets.dedicated
         if cpusets.shared is not None and cpu in cpusets.shared:
             return False
-        if is_silent(self.specs, self._image_properties):
+        if is_silent(self.specs, self.image_properties):
             return False
         others = users[cpu] - {self.domain.name}
         if others:
@@ -183,7 +172,8 @@ def _users_of_cpus(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:
 
 def _settle_conflicts(drafts: Iterable[_Draft]) -> None:
     owners: dict[int, _Draft] = {}
-    by_start = sorted(drafts, key=lambda draft: draft.started)
+    # libvirt's domain ID rises with each started guest.
+    by_start = sorted(drafts, key=lambda draft: (draft.domain.run or 0, draft.domain.uuid))
     for draft in by_start:
         for vcpu, cpu in list(draft.claims.items()):
             if (owner := owners.setdefault(cpu, draft)) is draft:
