@@ -43,10 +43,7 @@ def _one(test: Test[Any], bench: Bench, tell: Callable[[str], None]) -> Outcome:
     tell(f"{test.name}: about {test.about_s:.0f} s")
     try:
         rows = test.measure(bench, lambda step: tell(f"{test.name}: {step}"))
-    except Unavailable as error:
-        why = Judgement(Verdict.UNAVAILABLE, error.message, _NOTHING, error.remedy)
-        return Outcome(test.name, test.question, why, bench.clock.now() - begin_s)
-    except HardwareError as error:
+    except (Unavailable, HardwareError) as error:
         took_s = bench.clock.now() - begin_s
         return Outcome(test.name, test.question, _refused(error), took_s)
     return outcome(test, rows, bench.clock.now() - begin_s)
@@ -64,5 +61,6 @@ def outcome(test: Test[Any], rows: Sequence[Any], seconds: float) -> Outcome:
     )
 
 
-def _refused(error: HardwareError) -> Judgement:
-    return Judgement(Verdict.UNAVAILABLE, error.state, _NOTHING, error.remedy)
+def _refused(error: Unavailable | HardwareError) -> Judgement:
+    said = error.message if isinstance(error, Unavailable) else error.state
+    return Judgement(Verdict.UNAVAILABLE, said, _NOTHING, error.remedy)
