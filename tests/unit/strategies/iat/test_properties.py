@@ -232,8 +232,7 @@ class TestEveryWorld(unittest.TestCase):
             self.assertEqual((after, decision), fresh.step(state, inventory, sample))
 
             def again(value: object) -> object:
-                plain = records.unpack(records.pack(records.unstructure(value)))
-                return records.structure(plain, type(value))
+                return records.unpack(records.pack(value), type(value))
 
             stored = (again(state), again(inventory), again(sample))
             self.assertEqual((state, inventory, sample), stored)
