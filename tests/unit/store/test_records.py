@@ -178,7 +178,7 @@ class TestText(unittest.TestCase):
         plain = {"a": [1, 0.5, None], "b": float("inf")}
         self.assertEqual(b'{"a":[1,0.5,null],"b":Infinity}', records.text(plain))
         self.assertEqual(plain, records.parse(records.text(plain)))
-        self.assertEqual(plain, records.unpack(records.pack(plain)))
+        self.assertEqual(plain, records.unpack(records.pack(plain), dict))
 
     def test_damaged(self):
         """Text that is no JSON, and bytes that are no compressed text, are told as damaged."""
