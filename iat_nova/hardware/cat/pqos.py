@@ -56,6 +56,7 @@ class PqosAllocator:
         self._classes: dict[int, dict[str, ClassMask]] = {}
         self._numbers: dict[int, dict[str, int]] = {}
         self._written: dict[int, tuple[int, int | None]] = {}  # cpu -> (class, when plugged)
+        self._online: dict[int, dict[int, int | None]] = {}  # stamps of each domain's online CPUs
         self._default_found: dict[int, int] = {}
         self._bandwidth_found: dict[int, dict[int, int]] = {}  # before ours, by domain and class
 
@@ -175,12 +176,14 @@ class PqosAllocator:
         """Program exactly these classes; see `api.CacheAllocator`."""
         found = limits.find(self.domains(), domain)
         limits.check_classes(found, classes)
-        limits.check_unchanged(self.inspect)
+        limits.check_unchanged(lambda: self.inspect(domain))
         named = {item.name: item for item in classes}
         numbers = limits.numbered(named, self._numbers.get(domain, {}), self._taken)
+        came = self._plugged_in(found)  # before writing: later changes are detected
         with undoing() as undo:
             self._program(found, named, numbers, undo)
         self._classes[domain], self._numbers[domain] = named, numbers
+        self._online.setdefault(domain, came)  # otherwise `inspect` keeps the stamps
         if DEFAULT_CLASS not in named:
             self._default_found.pop(domain, None)
         had = self._bandwidth_found.get(domain, {})
@@ -194,6 +197,27 @@ class PqosAllocator:
         numbers: Mapping[str, int],
         undo: list[Step],
     ) -> None:
+        self._write_registers(domain, named, numbers, undo)
+        owner = {
+            cpu: numbers[name]
+            for name, item in named.items()
+            for cpu in item.cpus
+            if name != DEFAULT_CLASS
+        }
+        for cpu in sorted(self._topology.online() & set(domain.cpus)):
+            self._move(cpu, owner.get(cpu, 0), undo)
+
+    def _write_registers(
+        self,
+        domain: CacheDomain,
+        named: Mapping[str, ClassMask],
+        numbers: Mapping[str, int],
+        undo: list[Step],
+    ) -> None:
+        """Write the masks and limits of these classes, and the original ones of released classes.
+
+        Only registers with another value are written.
+        """
         library, l3cat = self._library(), self._l3cat(domain)
         if domain.bandwidth is not None:
             self._limit(domain, {numbers[name]: one.bandwidth for name, one in named.items()}, undo)
@@ -209,14 +233,6 @@ class PqosAllocator:
         if changed:
             library.set_masks(l3cat, changed)
             undo.append(lambda: library.set_masks(l3cat, {n: before[n] for n in changed}))
-        owner = {
-            cpu: numbers[name]
-            for name, item in named.items()
-            for cpu in item.cpus
-            if name != DEFAULT_CLASS
-        }
-        for cpu in sorted(self._topology.online() & set(domain.cpus)):
-            self._move(cpu, owner.get(cpu, 0), undo)
 
     def _limit(
         self, domain: CacheDomain, wanted: Mapping[int, int | None], undo: list[Step]
@@ -261,15 +277,19 @@ class PqosAllocator:
 
     # --------------------------------------------------------------- watching and ending
 
-    def inspect(self) -> tuple[Message, ...]:
-        """Compare the machine with our last writes; see `resctrl.Resctrl.inspect`."""
+    def inspect(self, only: int | None = None) -> tuple[Message, ...]:
+        """Compare the machine with our last writes; see `resctrl.Resctrl.inspect`.
+
+        `only`: the domain that is compared; None for all.
+        """
         if not self._classes:
             return ()
         self._renew_library()
         foreign: list[Message] = []
-        for number, numbers in self._numbers.items():
-            found = self._domains[number]
+        for number in sorted(self._numbers) if only is None else self._numbers.keys() & {only}:
+            found, numbers = self._domains[number], self._numbers[number]
             try:
+                self._renew_registers(found)
                 masks = self._library().masks(self._l3cat(found))
             except DomainOffline:
                 continue
@@ -286,8 +306,9 @@ class PqosAllocator:
                         )
                     )
             foreign += self._foreign_bandwidth(found)
-        for cpu in sorted(self._wanted().keys() & self._topology.online()):
-            number = self._wanted()[cpu]
+        wanted = self._wanted(only)
+        for cpu in sorted(wanted.keys() & self._topology.online()):
+            number = wanted[cpu]
             _, plugged = self._written.get(cpu, (0, None))
             if plugged != self._topology.plugged(cpu):
                 self._put(cpu, number)
@@ -314,11 +335,31 @@ class PqosAllocator:
             if shown[n] != min(limit, shown[0])
         ]
 
-    def _wanted(self) -> dict[int, int]:
-        """Return the class of every CPU in our classes, online or offline."""
+    def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
+        """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
+        online = self._topology.online() & frozenset(domain.cpus)
+        return {cpu: self._topology.plugged(cpu) for cpu in online}
+
+    def _renew_registers(self, domain: CacheDomain) -> None:
+        """Write our masks and limits again in a domain that was entirely offline.
+
+        A kernel with resctrl resets them when the first CPU is online again, also while resctrl is
+        not mounted.
+        """
+        now = self._plugged_in(domain)
+        before = self._online.get(domain.id, {})
+        if now and all(now.get(cpu) != when for cpu, when in before.items()):
+            named = self._classes[domain.id]
+            self._write_registers(domain, named, self._numbers[domain.id], [])
+        if now:
+            self._online[domain.id] = now
+
+    def _wanted(self, only: int | None) -> dict[int, int]:
+        """Return the class of every CPU in our classes, online or offline; `only`: of a domain."""
         return {
             cpu: self._numbers[domain][name]
             for domain, named in self._classes.items()
+            if only in (None, domain)
             for name, item in named.items()
             for cpu in item.cpus
             if name != DEFAULT_CLASS
@@ -346,6 +387,7 @@ class PqosAllocator:
                 self._classes,
                 self._numbers,
                 self._written,
+                self._online,
                 self._default_found,
                 self._bandwidth_found,
             ):

@@ -633,6 +633,56 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual((), self.allocator.inspect())
         self.assertEqual(1, self.registers.classes[4])
 
+    def test_a_socket_that_the_kernel_reset(self):
+        """Masks and limits that a kernel with resctrl resets are no conflicting change."""
+        self.apply(a=((0,), 0x3))
+        mine = ClassMask("b", (4,), WayMask(0xC), 40)
+        self.allocator.apply(1, (mine, ClassMask(DEFAULT_CLASS, (5, 6, 7), WayMask(0x30))))
+        for cpu in (4, 5, 6, 7):
+            self.cpus.unplug(cpu)
+        self.assertEqual((), self.allocator.inspect())
+        self.registers.values[11] = dict.fromkeys(range(16), 0x7FF)
+        self.registers.limits[21] = dict.fromkeys(range(8), 100)
+        self.registers.classes[4] = 0
+        for cpu in (4, 5):
+            self.cpus.plug(cpu)
+        written = self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0x30)),))
+        self.assertEqual({"b": 0x30}, written)
+        self.assertEqual((0x7FF, 100), (self.registers.values[11][0], self.registers.limits[21][1]))
+        self.registers.values[11][1] = 0x7
+        self.assertEqual(
+            (message("class-mask-changed", number=1, domain=1, mask=0x7, wrote=0x30),),
+            self.allocator.inspect(),
+        )
+
+    def test_reset_registers_are_written_by_a_look(self):
+        """Masks and limits of a socket that was offline are back after one inspection."""
+        mine = ClassMask("b", (4,), WayMask(0xC), 40)
+        self.allocator.apply(1, (mine, ClassMask(DEFAULT_CLASS, (5, 6, 7), WayMask(0x30))))
+        left = self.state()
+        for cpu in (4, 5, 6, 7):
+            self.cpus.unplug(cpu)
+        self.registers.values[11] = dict.fromkeys(range(16), 0x7FF)
+        self.registers.limits[21] = dict.fromkeys(range(8), 100)
+        self.registers.classes[4] = 0
+        for cpu in (4, 5, 6, 7):
+            self.cpus.plug(cpu)
+        self.assertEqual((), self.allocator.inspect())
+        self.assertEqual(left, self.state())
+        self.registers.values[11][0] = 0x7FF
+        (changed,) = self.allocator.inspect()
+        self.assertEqual(0x7FF, self.registers.values[11][0], changed)
+
+    def test_only_the_domain_that_is_written_is_compared(self):
+        """A change in another domain is left for the next look."""
+        self.apply(a=((0,), 0x3))
+        self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0xC)),))
+        self.registers.values[10][1] = 0x7
+        self.registers.classes[0] = 5
+        self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0x30)),))
+        self.assertEqual((0x7, 5), (self.registers.values[10][1], self.registers.classes[0]))
+        self.assertEqual(2, len(self.allocator.inspect()))
+
     def test_offline_when_saved(self):
         """A CPU that was offline when the host was found ends in class 0."""
         self.cpus.unplug(1)
