@@ -15,6 +15,7 @@ from typing import Any
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
+from iat_nova.hardware.cat.resctrl_text import hexadecimal
 from iat_nova.hardware.kernel.rollback import put_all_back
 from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.model import Message, WayMask, message
@@ -46,10 +47,10 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
 
 def as_mounted(fs: ResctrlFs) -> dict[str, dict[str, str]]:
     """Return the default group's masks after a mount, as `save` returns masks: all ways."""
-    ways = f"{fs.info().cbm_mask:x}"
+    ways = {name: fs.parsed(f"info/{name}/cbm_mask", hexadecimal) for name in fs.l3_resources()}
     return {
-        name: {str(domain): ways for domain in fs.masks(DEFAULT_GROUP, name)}
-        for name in fs.l3_resources()
+        name: {str(domain): f"{mask:x}" for domain in fs.masks(DEFAULT_GROUP, name)}
+        for name, mask in ways.items()
     }
 
 

@@ -87,6 +87,19 @@ class OtherTexts(unittest.TestCase):
         Resctrl(tree, cpus.topology).restore(saved)
         self.assertEqual(((), 0x7FF), (tree.groups(), tree.masks("", "L3")[0]))
 
+    def test_limits_that_a_restore_without_a_snapshot_does_not_need(self):
+        """Left-over groups go, and the default group gets all ways, of the width of the mask."""
+        for options, name in (({}, "L3"), ({"cdp": True}, "L3CODE")):
+            cpus, tree, _, _ = self.make(name, **options)
+            for file in ("num_closids", "min_cbm_bits", "shareable_bits"):
+                tree.write(f"info/{name}/{file}", "words")
+            for domain in (0, 1):
+                tree.set_masks("", domain, dict.fromkeys(tree.resources, WayMask(0x3)))
+            with self.subTest(name=name):
+                Resctrl(tree, cpus.topology).remove_left_over()
+                left = [tuple(tree.masks("", one).values()) for one in tree.resources]
+                self.assertEqual(((), [(0x7FF, 0x7FF)] * len(left)), (tree.groups(), left))
+
     def test_mounts(self):
         """A mount point of another file system need not be UTF-8."""
         _, tree, resctrl, _ = self.make("host")
