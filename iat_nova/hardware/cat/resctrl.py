@@ -212,7 +212,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         offline CPU. The masks in the files are compared with our last writes and, if readable, the
         masks in the registers. A difference counts only if no CPU went online or
         offline during the reading: the kernel resets CPUs and domains that were offline. `only`:
-        the domain whose masks are compared; None for all. Raises `HardwareError`.
+        the domain whose masks and limits are compared; None for all. Raises `HardwareError`.
         """
         for _ in range(TRIES):
             watch = CpuWatch(self.topology)
@@ -307,7 +307,8 @@ class Resctrl(ResctrlDomains, AllReachable):
                             left=left,
                         )
                     )
-        return foreign + self._lines.foreign(filter(self._exists, sorted(self.memory.made)))
+        ours = filter(self._exists, sorted(self.memory.made))
+        return foreign + self._lines.foreign(ours, domains)
 
     def adopt(self, memory: ResctrlMemory) -> None:
         """Adopt the groups that our previous process left.

@@ -9,7 +9,7 @@ group's own lines are never written.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, ResctrlFs
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
@@ -79,8 +79,8 @@ class GroupLines:
                 lines["MB"] = ";".join(f"{domain}={limit}" for domain, limit in merged.items())
             self.fs.set_other_lines(self.name(number), lines)
 
-    def foreign(self, numbers: Iterable[int]) -> list[Message]:
-        """Return messages on our limits that another program changed."""
+    def foreign(self, numbers: Iterable[int], domains: Collection[int]) -> list[Message]:
+        """Return messages on our limits in these domains that another program changed."""
         told: list[Message] = []
         for number in numbers:
             limits = self.memory.limits.get(number, {})
@@ -95,6 +95,6 @@ class GroupLines:
                     wrote=wrote.get(domain),
                 )
                 for domain in limits
-                if domain in now and now[domain] != wrote.get(domain)
+                if domain in domains and domain in now and now[domain] != wrote.get(domain)
             ]
         return told

@@ -733,6 +733,24 @@ class OtherLimits(Applying):
         self.assertEqual((limit_changed(0, 20, 30),), self.allocator.inspect())
         self.assertEqual({"a": 20}, self.allocator.bandwidth(0))
 
+    def test_a_limit_that_the_kernel_reset_in_another_domain(self):
+        """A write to one domain neither compares nor renews it; the next look does."""
+        self.tree.write("schemata", "MB:0=100;1=100\n")
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
+        self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0x3), 40),))
+        for change in (self.tree.unplug, self.tree.plug):
+            for cpu in (4, 5, 6, 7):
+                change(cpu)
+        self.assertEqual({"MB": "0=30;1=100"}, self.tree.other_lines(f"{PREFIX}1"))
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0xC), 30),))
+        self.assertEqual((), self.allocator.inspect())
+        self.assertEqual({"MB": "0=30;1=40"}, self.tree.other_lines(f"{PREFIX}1"))
+        self.tree.write(f"{PREFIX}1/schemata", "MB:1=20\n")
+        self.allocator.apply(0, (ClassMask("a", (0,), WayMask(0x3), 30),))
+        self.assertEqual((limit_changed(1, 20, 40),), self.allocator.inspect())
+        with raises(self, ForeignHand, "20"):
+            self.allocator.apply(1, (ClassMask("b", (4,), WayMask(0xC), 40),))
+
     def test_a_limit_of_ours_is_written_once(self):
         """What has not changed is not written, nor is a limit where there is none."""
         limited = ClassMask("a", (0,), WayMask(0x3), 30)
