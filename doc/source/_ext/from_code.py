@@ -16,7 +16,6 @@ from sphinx.ext.graphviz import graphviz
 from sphinx.util.nodes import nested_parse_with_titles
 
 from iat_nova.model import Priority
-from iat_nova.model.reasons import MEANINGS, Code, about
 from iat_nova.nova import extra_specs
 from iat_nova.report import sentences
 from iat_nova.strategies import outlook
@@ -149,19 +148,6 @@ class MetricsReference(Directive):
         return node.children
 
 
-class ReasonCodes(Directive):
-    """The codes of reasons with their meaning, from the list the agent uses."""
-
-    def run(self):
-        node = nodes.container()
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 26 14 60", ""]
-        lines += ["   * - Code", "     - About", "     - Meaning"]
-        for code in Code:
-            lines += [f"   * - ``{code}``", f"     - {about(code)}", f"     - {MEANINGS[code]}"]
-        self.state.nested_parse(StringList(lines, "reasons.py"), self.content_offset, node)
-        return node.children
-
-
 class OutlookCodes(Directive):
     """The codes of a strategy's outlook with their meaning, from the list the agent uses."""
 
@@ -228,7 +214,6 @@ def setup(app):
     app.add_role("iat-weight", weight)
     app.add_directive("iat-extra-specs", ExtraSpecs)
     app.add_directive("iat-metrics", MetricsReference)
-    app.add_directive("iat-reason-codes", ReasonCodes)
     app.add_directive("iat-outlook-codes", OutlookCodes)
     app.add_directive("iat-policy-reference", PolicyReference)
     app.add_directive("iat-scenario-reference", ScenarioReference)
