@@ -333,10 +333,6 @@ class HostFacts:
     weekday: str | None = None
     unseen_domains: int = 0
 
-    def domain_of(self, cpu: int) -> CacheDomain | None:
-        """Return the cache domain of a CPU, or None."""
-        return next((domain for domain in self.domains if cpu in domain.cpus), None)
-
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
@@ -371,6 +367,3 @@ def _without_counts(guest: Guest) -> Guest:
         dataclasses.replace(one, packets=None, packets_per_s=None) for one in guest.attachments
     )
     return dataclasses.replace(guest, attachments=tuple(attachments))
-
-
-# ------------------------------------------------------------------------- tenants

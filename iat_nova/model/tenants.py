@@ -209,6 +209,3 @@ def own_warnings(inventories: Iterable[DomainInventory]) -> dict[tuple[str, Mess
 def mark(uuid: str) -> str:
     """Return the end of a display name that distinguishes guests with the same name."""
     return f" ({uuid[:8]})"
-
-
-# ------------------------------------------------------------------------- control

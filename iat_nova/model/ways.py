@@ -46,6 +46,3 @@ class WayMask(int):
 
     def __repr__(self) -> str:
         return f"WayMask({self:#x})"
-
-
-# --------------------------------------------------------------------------- facts

@@ -196,11 +196,6 @@ class CacheDomainTest(unittest.TestCase):
         self.assertEqual(((), 0), (found.device_ports, found.shared_port_classes))
         self.assertEqual(0, HostFacts("h", (found,), ()).unseen_domains)
 
-    def test_domain_of_a_cpu(self) -> None:
-        """The domain that has it; none for a CPU of none."""
-        domains = (CacheDomain(0, (0, 1), 11, 16), CacheDomain(1, (2, 3), 11, 16))
-        host = HostFacts("h", domains, (0, 1, 2))
-        self.assertEqual(
-            [domains[0], domains[1], domains[1], None], [host.domain_of(n) for n in (0, 2, 3, 4)]
-        )
+    def test_cachetune(self) -> None:
+        """libvirt allocates no cache to a guest unless its domain says so."""
         self.assertFalse(look(0).guests[0].cachetune)
