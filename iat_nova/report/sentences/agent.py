@@ -70,7 +70,7 @@ SENTENCES: Mapping[str, str] = {
     "layout-impossible": "cache domain {domain}: {error:also}; keeping previous masks",
     "ddio-ways-too-many": "cache domain {domain}: DDIO cannot have {wanted} ways, because only "
     "{left} of the {ways} ways are not reserved",
-    "no-mask-fits": "cache domain {domain}: no mask of {least} ways fits in {open_ways:#x}, the "
+    "no-mask-fits": "cache domain {domain}: no mask of {least:ways} fits in {open_ways:#x}, the "
     "ways that are neither reserved nor forbidden",
     "tenant-twice": "cache domain {domain}: a tenant is named twice",
     "classes-too-few": "cache domain {domain}: {classes} class(es) of service leave no class for "

@@ -329,7 +329,7 @@ _SNAPSHOT: Mapping[str, str] = {
 
 _REMEDIES: Mapping[str, str] = {
     # classes and masks
-    "give-ways": "give at least {ways} ways",
+    "give-ways": "give at least {ways:ways}",
     "group-tenants": "group tenants",
     "name-another-class": "name another class",
     "give-another-limit": "give another limit",

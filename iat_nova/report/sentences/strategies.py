@@ -19,11 +19,11 @@ SENTENCES: Mapping[str, str] = {
     # moves of pollute-buffer
     "best-effort-topmost": "best-effort tenants into the topmost ways, critical ones without I/O "
     "out of them",
-    "buffer-size": "a pollute buffer of {ways} ways",
+    "buffer-size": "a pollute buffer of {ways:ways}",
     "confine": "into the pollute buffer",
     "confine-to-own": "to its own ways",
     "ddio-any-way": "devices fill any way again",
-    "ddio-ways": "{ways} ways for DDIO",
+    "ddio-ways": "{ways:ways} for DDIO",
     "keep-clear": "critical tenants without I/O out of DDIO's ways",
     "keep-clear-no-more": "critical tenants back to all ways",
     "lend": "other tenants may fill its guaranteed ways",
@@ -228,7 +228,7 @@ SENTENCES: Mapping[str, str] = {
     "hits-changed": "LLC hits {before_percent:.0f} % before, {after_percent:.0f} % now",
     "l2-misses-changed": "L2 misses {before_percent:.0f} % before, {after_percent:.0f} % now",
     "llc-misses-changed": "LLC misses {before_percent:.0f} % before, {after_percent:.0f} % now",
-    "low-zone-size": "low-priority zone: {ways} ways",
+    "low-zone-size": "low-priority zone: {ways:ways}",
     "more-memory-traffic": "more bytes come from memory than before the trash ways shrank",
     "network-less": "less arrives from the network than before the trash ways shrank",
     "size-because": "{size:also}: {causes:also}",
@@ -238,7 +238,7 @@ SENTENCES: Mapping[str, str] = {
     "storage-reads-less": "storage reads less than before the trash ways shrank",
     "tenant-hits-changed": "{tenant:name}: LLC hits {before_percent:.0f} % before, "
     "{after_percent:.0f} % now",
-    "trash-ways-size": "trash ways: {ways} ways",
+    "trash-ways-size": "trash ways: {ways:ways}",
     "threshold-t1": "T1 hit rate {share:share}",
     "threshold-t2": "T2 DDIO misses {percent:.0f}%",
     "threshold-t3": "T3 storage {percent:.0f}% of inbound",

@@ -147,18 +147,18 @@ SENTENCES: Mapping[str, str] = {
     "({resource}) and does not set {spec}: make them equal",
     "flavor-disagrees": "flavor {flavor} asks Placement for {resources} ways ({resource}) and sets "
     "{ways} as {spec}: make them equal",
-    "flavor-asks-agent-only": "flavor {flavor} guarantees {ways} ways ({spec}) that Placement does "
+    "flavor-asks-agent-only": "flavor {flavor} guarantees {ways:ways} ({spec}) that Placement does "
     "not count, so Nova may promise more ways than a host has: add {resource}={ways} once hosts "
     "have their provider.yaml",
     "over-committed": "over-committed: {facts:also}",
-    "ways-promisable": "cache domain {domain}: {ways} ways{less:parts} leave {left}",
+    "ways-promisable": "cache domain {domain}: {ways:ways}{less:parts} leave {left}",
     "less-reserved": " - {count} reserved",
     "less-ddio": " - {count} that DDIO may take",
     "less-stack": " - {count} of the stack",
     "less-pool": " - {count} of the pool",
     "less-host": " - {count} of the host",
     "less-shared": " - {count} that must stay shared",
-    "promised": "{guarantee:also} for guarantees, but its guests are guaranteed {ways} ways",
+    "promised": "{guarantee:also} for guarantees, but its guests are guaranteed {ways:ways}",
     "spare-elsewhere": "{ways} ways are left in other cache domains",
     "no-spare-elsewhere": "no ways are left in other cache domains",
     "placement-uncounted": "Placement did not count {guests:list}",
