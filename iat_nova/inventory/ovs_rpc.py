@@ -104,17 +104,28 @@ def _exchange(stream: socket.socket, method: str, params: Sequence[Any], deadlin
 def _messages(buffer: bytes) -> tuple[list[dict[str, Any]], bytes]:
     """Split off the complete objects at the front; return them and the remaining bytes."""
     try:
-        text = buffer.decode().lstrip()
+        text = buffer.decode()
     except UnicodeDecodeError as error:
         raise ValueError(f"the answer is not UTF-8: {error}") from error
     messages: list[dict[str, Any]] = []
-    while text:
+    at = _behind_space(text, 0)
+    while at < len(text):
         try:
-            message, end = _DECODER.raw_decode(text)
+            message, end = _DECODER.raw_decode(text, at)
         except json.JSONDecodeError:
             break  # the rest has not arrived yet
         if not isinstance(message, dict):
             raise ValueError("the answer is not JSON-RPC")
         messages.append(message)
-        text = text[end:].lstrip()
-    return messages, text.encode()
+        at = _behind_space(text, end)
+    return messages, text[at:].encode()
+
+
+def _behind_space(text: str, at: int) -> int:
+    """Return the place of the next character that is not white space.
+
+    The text is not cut at each message: for many small ones the time would rise with the square.
+    """
+    while at < len(text) and text[at].isspace():
+        at += 1
+    return at

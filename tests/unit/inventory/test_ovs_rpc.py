@@ -116,6 +116,19 @@ class CallTest(unittest.TestCase):
             self.serve(b'{"id":1,"result":"', drip=b"x" * most)
             self.assertIn("the answer to get is larger than 1 MiB", self.failure())
 
+    def test_many_small_messages(self):
+        """The time to split an answer rises with its size, not with the square of it."""
+
+        def least_s(kib):
+            buffer, took = b"{}" * (kib << 9), []
+            for _ in range(3):
+                begin = time.process_time()
+                self.assertEqual(kib << 9, len(ovs_rpc._messages(buffer)[0]))
+                took.append(time.process_time() - begin)
+            return min(took)
+
+        self.assertLess(least_s(512), 9 * least_s(128))
+
     def test_garbage(self):
         """What is not JSON-RPC, or not UTF-8, is an error, not an exception of the parser."""
         for chunk, text in ((b"[1]{}", "not JSON-RPC"), (b"\xff}", "not UTF-8")):
