@@ -126,7 +126,8 @@ def _value(conf: cfg.ConfigOpts, option: cfg.Opt) -> Any:
 def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None) -> Settings:
     """Return the settings in `conf`. `named`: the state directory of the command line, or None."""
     unset = os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR
-    conf.set_default("state_dir", unset, group=GROUP)  # so a file may also name the default
+    # As the option's default, so that a file may also name the default; $ is no reference here.
+    conf.set_default("state_dir", unset.replace("$", "$$"), group=GROUP)
     iat = types.SimpleNamespace(**{option.dest: _value(conf, option) for option in IAT_OPTS})
     state_dir = pathlib.Path(named or conf[GROUP].state_dir or unset)
     if iat.hardware == "emulated" and not iat.emulated_scenario:

@@ -80,6 +80,11 @@ class LoadTest(unittest.TestCase):
             self.assertEqual(pathlib.Path("/var/lib/iat-nova"), conf.load([path]).state_dir)
             path = self.write("c", "[iat]\nstate_dir =\n")
             self.assertEqual(pathlib.Path("/tmp/elsewhere"), conf.load([path]).state_dir)
+        for folder in ("/tmp/a$b", "/tmp/${c}", "/tmp/$$"):
+            with mock.patch.dict(os.environ, {conf.STATE_DIR_VARIABLE: folder}):
+                self.assertEqual(pathlib.Path(folder), conf.load().state_dir)
+                path = self.write("d", "[iat]\nspool_dir = $state_dir/x\n")
+                self.assertEqual(pathlib.Path(folder, "x"), conf.load([path]).spool_dir)
 
     def test_an_empty_value_is_the_default(self) -> None:
         """No option becomes None or a path to the present folder, which the agent would use."""
