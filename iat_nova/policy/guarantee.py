@@ -95,8 +95,10 @@ def of_domain(
     # The ways below the topmost that DDIO has, or that the hardware ties together, can be closed.
     top = min(domain.ways - least, together.lowest if together else domain.ways)
     closable = WayMask(((1 << top) - 1) & ~reserved).count
-    most = max(0, closable - max(LEAST_SHARED, domain.min_ways))
-    return dataclasses.replace(counted, shared=max(0, counted.left - most))
+    left = min(counted.left, max(0, closable - max(LEAST_SHARED, domain.min_ways)))
+    if left < domain.min_ways:
+        left = 0  # no mask has so few: a guest would take the rest from the shared ways
+    return dataclasses.replace(counted, shared=counted.left - left)
 
 
 def of_host(

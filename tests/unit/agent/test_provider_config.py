@@ -269,6 +269,18 @@ class DisagreementTest(unittest.TestCase):
         write(self.path, render(able))
         self.assertIsNone(self.said(facts=facts))
 
+    def test_less_than_a_mask_is_left(self):
+        """One way is no offer where a mask has two: Placement would let a guest take two."""
+        (seen,) = self.facts.host.domains
+        wide = dataclasses.replace(seen, min_ways=2)
+        host = dataclasses.replace(self.facts.host, domains=(wide,))
+        facts = dataclasses.replace(self.facts, host=host)
+        self.policy = policy.parse("pool: {ways: {min: 4, initial: 4}}\n", host)
+        write(self.path, render(Offer(1, 2, True, min_unit=2)))
+        said = self.said(facts=facts)
+        self.assertEqual("placement-withdraw", said.code)
+        self.assertEqual(0, self.placement.able_ways)
+
     def test_a_file_that_nova_cannot_read(self):
         """It is told before nova-compute meets it."""
         self.path.write_text("a: [")

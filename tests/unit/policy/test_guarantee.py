@@ -57,10 +57,28 @@ class CountTest(unittest.TestCase):
         """Where no mask has a single way, stack, pool and host have two each."""
         host = HostFacts("n", (domain(min_ways=2),), tuple(range(8)))
         self.assertEqual([3], self.left(facts(host=host)))
-        self.assertEqual([1], self.left(facts(host=host), assume_stack=True))
         wider = "pool: {ways: {min: 3, initial: 3}}"
         self.assertEqual([2], self.left(facts(host=host), wider))
-        self.assertEqual([1], self.left(facts(host=host), "host: {priority: PC}"))
+
+    def test_less_than_a_mask(self):
+        """A single way that is left stays shared where no mask has a single way."""
+        for ways, text, left in (
+            (11, "host: {priority: PC}", 0),
+            (12, "host: {priority: PC}", 2),
+            (12, "host: {priority: PC}", 2),
+            (11, "stack: {ways: {min: 1, initial: 1}}", 0),
+            (11, "parameters: {ddio_ways_max: 5}", 2),
+        ):
+            host = HostFacts("n", (domain(ways=ways, min_ways=2),), tuple(range(8)))
+            with self.subTest(ways=ways, text=text):
+                here, stack = facts(host=host), not text.startswith("host")
+                self.assertEqual([left], self.left(here, text, assume_stack=stack))
+                rules = policy.parse(text, host)
+                (known,) = guarantee.of_host(
+                    here, rules.rules, rules.parameters, assume_stack=stack
+                )
+                taken = known.reserved + known.ddio + known.stack + known.pool + known.host
+                self.assertEqual(known.ways, taken + known.shared + known.left)
 
     def test_fixed_ddio(self):
         """DDIO that cannot be sized has the ways found, or those it starts with."""
