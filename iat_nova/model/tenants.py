@@ -181,8 +181,8 @@ class DomainInventory:
         return {one.id: mark(one.uuid) for one in self.tenants if times[one.name] > 1 and one.uuid}
 
 
-OF_THE_HOST = frozenset({"cpus-offline"})
-"""Codes of warnings that the agent reports as notices of the host."""
+OF_THE_HOST = frozenset({"cpus-offline", "guest-stale", "switch-stale"})
+"""Codes of tenants' warnings that the agent reports once, as a notice or a problem of the host."""
 
 
 def own_warnings(inventories: Iterable[DomainInventory]) -> dict[tuple[str, Message], None]:

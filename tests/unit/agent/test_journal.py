@@ -189,8 +189,12 @@ class JournalTest(unittest.TestCase):
         """Once for all cache domains, and not as a problem of the agent."""
         said = message("guaranteed-too-many", ways=12, usable=11)
         first, *others = INVENTORY.tenants
-        offline = message("cpus-offline", cpus="4")  # a notice has told it
-        warned = dataclasses.replace(first, warnings=(said, offline))
+        told = (  # of the host, once for all guests
+            message("cpus-offline", cpus="4"),
+            message("guest-stale", seen_s=1.0),
+            message("switch-stale", trouble=message("ovsdb-not-connected", address="a")),
+        )
+        warned = dataclasses.replace(first, warnings=(said, *told))
         warned = dataclasses.replace(INVENTORY, tenants=(warned, *others))
         with self.assertLogs("iat_nova", "INFO") as log:
             for _ in range(2):
