@@ -9,7 +9,7 @@ import os
 import pathlib
 import re
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from oslo_config import cfg
@@ -110,17 +110,20 @@ def _check_number(option: str, found: float | None) -> None:
         raise ConfigError(message("option-too-large", option=option, found=str(found), most=_MOST))
 
 
-def _value(conf: cfg.ConfigOpts, option: cfg.Opt) -> Any:
-    """Return an option's value: the default for an empty value, as for an option that is not set.
+def _values(conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]) -> Any:
+    """Return the values of options: the default for an empty value, as where none is set.
 
     oslo.config gives None for an empty number. Raises `ConfigError`.
     """
-    found = conf[GROUP][option.dest]
-    if found in (None, ""):
-        found = option.default
-    if isinstance(option, cfg.FloatOpt):
-        _check_number(option.dest, found)
-    return found
+    values = types.SimpleNamespace()
+    for option in options:
+        found = conf[group][option.dest]
+        if found in (None, ""):
+            found = option.default
+        if isinstance(option, cfg.FloatOpt):
+            _check_number(option.dest, found)
+        setattr(values, option.dest, found)
+    return values
 
 
 def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None) -> Settings:
@@ -128,11 +131,13 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None
     unset = os.environ.get(STATE_DIR_VARIABLE) or STATE_DIR
     # As the option's default, so that a file may also name the default; $ is no reference here.
     conf.set_default("state_dir", unset.replace("$", "$$"), group=GROUP)
-    iat = types.SimpleNamespace(**{option.dest: _value(conf, option) for option in IAT_OPTS})
+    iat = _values(conf, GROUP, IAT_OPTS)
+    compute = _values(conf, "compute", COMPUTE_OPTS)
+    os_vif = _values(conf, "os_vif_ovs", OS_VIF_OVS_OPTS)
     state_dir = pathlib.Path(named or conf[GROUP].state_dir or unset)
     if iat.hardware == "emulated" and not iat.emulated_scenario:
         raise ConfigError(message("emulated-without-scenario"))
-    ovsdb = iat.ovsdb_connection or conf.os_vif_ovs.ovsdb_connection
+    ovsdb = iat.ovsdb_connection or os_vif.ovsdb_connection
     # Options with another type, or made from several; all other options are unchanged.
     made: dict[str, Any] = {
         "policy_file": pathlib.Path(iat.policy_file) if iat.policy_file else None,
@@ -146,9 +151,9 @@ def _settings(conf: cfg.ConfigOpts, read_files: Sequence[str], named: str | None
         "spool_dir": pathlib.Path(iat.spool_dir) if iat.spool_dir else state_dir / "spool",
         "sysfs_root": pathlib.Path(iat.sysfs_root),
         "proc_root": pathlib.Path(iat.proc_root),
-        "cpu_dedicated_set": conf.compute.cpu_dedicated_set or None,  # empty: unset, as in Nova
-        "cpu_shared_set": conf.compute.cpu_shared_set or None,
-        "provider_config_location": pathlib.Path(conf.compute.provider_config_location),
+        "cpu_dedicated_set": compute.cpu_dedicated_set,
+        "cpu_shared_set": compute.cpu_shared_set,
+        "provider_config_location": pathlib.Path(compute.provider_config_location),
         "read_files": tuple(read_files),
     }
     names = {field.name for field in dataclasses.fields(Settings)} - made.keys()

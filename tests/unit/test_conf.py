@@ -91,11 +91,16 @@ class LoadTest(unittest.TestCase):
         with mock.patch.dict(os.environ):
             os.environ.pop(conf.STATE_DIR_VARIABLE, None)
             default = conf.load()
-            for option in conf.IAT_OPTS:
+            read = {
+                "iat": conf.IAT_OPTS,
+                "compute": conf.COMPUTE_OPTS,
+                "os_vif_ovs": conf.OS_VIF_OVS_OPTS,
+            }
+            for group, option in ((group, one) for group, every in read.items() for one in every):
                 if isinstance(option, cfg.BoolOpt) or getattr(option.type, "choices", None):
                     continue  # oslo.config refuses these
-                with self.subTest(option=option.dest):
-                    path = self.write("empty", f"[iat]\n{option.dest} =\n")
+                with self.subTest(option=option.dest, group=group):
+                    path = self.write("empty", f"[{group}]\n{option.dest} =\n")
                     self.assertEqual(default, conf.load([path]))
 
     def test_bad_values_name_file_and_option(self) -> None:
