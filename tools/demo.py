@@ -246,7 +246,7 @@ def _show_results() -> None:
     """Leave the report and show what an operator would ask next."""
     state = ["--state-dir", str(RUN)]
     _iat_nova(*state, "report", "-o", str(RUN / "report.html"))
-    _say("tenants:  iat-nova tenants")
+    _say("tenants, some columns:  iat-nova tenants")
     _iat_nova(*state, "tenants", "-c", "name", "-c", "priority", "-c", "io", "-c", "cpus",
               "-c", "model", "-c", "ways", "-c", "mask")  # fmt: skip
     _say("what was decided:  quickstart-run/agent.log")

@@ -296,9 +296,10 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
     if found.fits:
         lines.append(f"It fits: {_mib(needed)}, {share}.")
     else:
+        uneven = needed <= found.capacity_bytes
         lines += [
-            f"It does not fit: {_mib(needed)}, {share}.",
-            *([_UNEVEN] * (needed <= found.capacity_bytes)),
+            f"It {'hardly fits' if uneven else 'does not fit'}: {_mib(needed)}, {share}.",
+            *([_UNEVEN] * uneven),
             "Packets may be evicted to memory before they are read.",
         ]
     if told := rings.told(counted):

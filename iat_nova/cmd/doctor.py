@@ -28,9 +28,9 @@ LEAST_WIDTH, DEFAULT_WIDTH = 60, 100
 class Doctor(Lister):
     """Show what this host can do for the agent, what is missing, and who else holds the cache.
 
-    Changes nothing. What is not in order comes with the command that repairs it (-->). Run as root,
-    it checks with the user and the capabilities of the service's unit where that is possible, and
-    says so: root may do more than the service.
+    Changes nothing. Where something can be done, a finding comes with the remedy (-->), a command
+    where there is one. Run as root, it checks with the user and the capabilities of the service's
+    unit where that is possible, and says so: root may do more than the service.
     """
 
     _epilog = """

@@ -43,8 +43,8 @@ class Explain(Page):
     Without argument: the last decision that gave, took or moved ways. With TIME: the last such
     decision at or before this moment. The page begins with the state of the agent at the moment
     and the reason why nothing was done since the decision. If no agent ran, the page says so, and
-    the command ends with status 3. Then follow the measurements, the thresholds, the transition,
-    the moves and their reasons.
+    the command ends with status 3. Then follow the transition, the moves and their reasons, the
+    ways and the measurements; with -v the thresholds, too.
 
     With GUEST: the class and the rule that chose the class, bounds and present ways, and recent
     changes of ways with the other tenants involved. The page also shows why the guest has no more

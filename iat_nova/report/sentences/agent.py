@@ -12,7 +12,7 @@ SENTENCES: Mapping[str, str] = {
     "only-observing": "only observing: {reason:also}",
     "observe-configured": "mode = observe; to have masks written set [iat] mode = enforce and "
     "restart iat-nova-agent",
-    "other-writer": "another writer took over this host (enforcement off until restart): "
+    "other-writer": "another agent took over this host (enforcement off until restart): "
     "{error:also}",
     "writer-lock-lost": "the writer's lock is lost: {error:also}",
     "writer-lock-held": "the writer's lock is held again",

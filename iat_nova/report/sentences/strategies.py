@@ -37,7 +37,8 @@ SENTENCES: Mapping[str, str] = {
     "release": "out of the pollute buffer",
     # trials of pollute-buffer
     "kept": "{move:also} ({cause:also})",
-    "tried": "{move:also}",
+    "tried": "{move:also} ({cause:also})",
+    "promise": "may gain {promise:gain1} at most, tried above {least:gain1}",
     "undone": "{move:also} ({cause:also})",
     "undone-by-load": "{move:also} ({tenant:name} has another load)",
     "speeds": "speeds {gain:gain1} together",

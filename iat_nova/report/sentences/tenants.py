@@ -64,7 +64,8 @@ SENTENCES: Mapping[str, str] = {
     "cpu-claimed": "CPU {cpu} is dedicated to {claimant} as well",
     "cpus-offline": "CPUs {cpus} are offline",
     "cpus-outside": "CPUs {cpus} are in no cache domain",
-    "shared-cpus-gone": "all shared CPUs {cpus} are offline, other tenants' or in no cache domain",
+    "shared-cpus-gone": "every shared CPU ({cpus}) is offline, another tenant's or in no cache "
+    "domain",
     "floats-over-dedicated": "{name} may also run on CPUs {cpus}, which are dedicated to other "
     "tenants",
     "device-shared": "{device} is attached to {guests:list} as well; detach the device from one "
@@ -116,7 +117,7 @@ SENTENCES: Mapping[str, str] = {
     "by auto ({io_why:also})",
     "conditions-met": "{met:list}",
     "condition-met": "{name}={value}",
-    "conditions-not-met": "not {names:list}",
+    "conditions-not-met": "none of {names:list}",
     "no-condition": "matches everyone",
     "no-class-matches": "no class matches",
     "by-class": "class {class}",

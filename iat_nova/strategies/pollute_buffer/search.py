@@ -20,7 +20,7 @@ REASONS = 3  # moves that the reasons for the search's end name
 def next_move(
     state: State, now: Now, parameters: Parameters, without: Set[str] = frozenset()
 ) -> tuple[Move | None, tuple[Message, ...]]:
-    """Return the next move worth a trial, or None and the reasons.
+    """Return the next move worth a trial and its promise, or None and the reasons.
 
     A kind of move that failed must promise twice as much after each failure, as a promise is an
     estimate and not what such a move brought. `without`: families of moves to leave out.
@@ -42,14 +42,15 @@ def next_move(
     view = View(inventory, parameters, now.sample, state.looks, floor, settled=settled)
     reasons: list[Message] = []
     for promise, move in moves.candidates(view, state.plan, without):
-        against = _too_little(promise, move.what, kinds.count(move.what.code), asked)
+        failed_before = kinds.count(move.what.code)
+        against = _too_little(promise, move.what, failed_before, asked)
         if against is None and (bars := failed.get(move.plan.barred(state.plan))):
             against = _failed(bars, move.what, state, at_s)
         against = against or _impossible(inventory, move, state.plan)
         if against is not None:
             reasons.append(against)
         elif masks.layout(inventory, move.plan) != masks.layout(inventory, state.plan):
-            return move, ()
+            return move, (_promise(promise, asked * 2.0**failed_before),)
         if promise <= asked:
             break  # all further moves promise less
     return None, tuple(reasons[:REASONS]) or (message("no-move"),)
@@ -83,10 +84,15 @@ def _too_little(promise: float, what: Message, failures: int, least: float) -> M
     asked = least * 2.0**failures
     if promise > asked:
         return None
-    told = message("too-little", move=what, promise=round(promise, 4), least=round(asked, 4))
+    told = message("too-little", move=what, **_promise(promise, asked).values)
     if failures and promise > least:
         return message("too-little-again", **told.values, failures=failures)
     return told
+
+
+def _promise(promise: float, least: float) -> Message:
+    """Return what a move may gain at most, and above which promise it is tried."""
+    return message("promise", promise=round(promise, 4), least=round(least, 4))
 
 
 def _failed(failure: Failure, what: Message, state: State, at_s: float) -> Message:

@@ -256,7 +256,7 @@ class PolluteBuffer:
         move, causes = search.next_move(state, now, self.parameters, self._without)
         if move is None:
             return _to_rest(state), steps, (message("nothing-to-try", causes=causes),)
-        return _on_trial(state, move, *steps)
+        return _on_trial(state, move, causes[0], *steps)
 
     def _rest(self, state: State, now: Now) -> Outcome:
         """Watch the load; measure again after a change, else try the next move that may pay."""
@@ -279,7 +279,7 @@ class PolluteBuffer:
             return seen, (), why
         move, causes = search.next_move(seen, now, self.parameters, self._without)
         if move is not None:
-            return _on_trial(seen, move)
+            return _on_trial(seen, move, causes[0])
         if state.counted < judge.ENOUGH:
             why = (*why, message("nothing-to-try", causes=causes))  # once
         return seen, (), why
@@ -311,11 +311,11 @@ def _receivers_with_other_traffic(state: State, now: Now) -> frozenset[str]:
     )
 
 
-def _on_trial(state: State, move: Move, *steps: Step) -> Outcome:
+def _on_trial(state: State, move: Move, why: Message, *steps: Step) -> Outcome:
     begun = dataclasses.replace(
         state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
     )
-    step = Step(Action.TRY, move.subject, message("tried", move=move.what))
+    step = Step(Action.TRY, move.subject, message("tried", move=move.what, cause=why))
     return begun, (*steps, step), ()
 
 

@@ -86,9 +86,10 @@ class TurnsTest(MomentCase):
         """Its reason is the step that moved it, whoever the step names, and not what was kept."""
         ddio = message("ddio-ways", ways=4)
         kept = message("kept", move=ddio, cause=message("speeds", gain=0.2))
-        larger = message("tried", move=message("ddio-ways", ways=6))
+        promise = message("promise", promise=0.05, least=0.02)
+        larger = message("tried", move=message("ddio-ways", ways=6), cause=promise)
         decisions: tuple[tuple[Step, ...], ...] = (
-            (Step(Action.TRY, "ddio", message("tried", move=ddio)),),
+            (Step(Action.TRY, "ddio", message("tried", move=ddio, cause=promise)),),
             (Step(Action.KEEP, "ddio", kept), Step(Action.TRY, "ddio", larger)),
             (Step(Action.KEEP, "ddio", dataclasses.replace(kept)),),
             (Step(Action.WATCH, "layout", message("no-tenant-awake")),),
@@ -111,8 +112,9 @@ class TurnsTest(MomentCase):
             [one[:2] for one in found],
         )
         self.assertTrue(found[0][2].endswith(": watch: no tenant is awake"), found)
-        self.assertTrue(found[2][2].endswith(": try ddio: 6 ways for DDIO"), found)
-        self.assertTrue(found[4][2].endswith(": try ddio: 4 ways for DDIO"), found)
+        why = "(may gain +5.0% at most, tried above +2.0%)"
+        self.assertTrue(found[2][2].endswith(f": try ddio: 6 ways for DDIO {why}"), found)
+        self.assertTrue(found[4][2].endswith(f": try ddio: 4 ways for DDIO {why}"), found)
 
     def test_since_when_a_port_has_its_ways(self) -> None:
         """The last decision that moved it; its decisions are listed without moves of others."""

@@ -662,11 +662,15 @@ class TrialTest(unittest.TestCase):
                 Failure(Plan(frozenset({one}), 2, 2), message(kind, tenant=one), 1e3, 1e3)
                 for one in map(str, range(times))
             )
-            found, _ = search.next_move(
+            found, why = search.next_move(
                 dataclasses.replace(state, failures=failures), now, Parameters(), {"topmost-ways"}
             )
             with self.subTest(kind=kind, times=times):
                 self.assertEqual(tried, found is not None)
+            if found is not None and kind == "confine":  # the trial says what it must repay
+                said = why[0].values
+                self.assertEqual(round(judge.PAYS * 2**times, 4), said["least"])
+                self.assertGreater(said["promise"], said["least"])
 
     def test_failures_do_not_delay_moves_of_other_kinds(self) -> None:
         """However many failed a moment before."""
