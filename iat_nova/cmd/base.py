@@ -214,10 +214,15 @@ class Command(command.Command):  # type: ignore[misc]
             self._folder = pathlib.Path(named or self.settings(parsed_args).state_dir)
         return self._folder
 
-    def names_state(self, parsed_args: argparse.Namespace) -> bool:
-        """Tell whether an option or the environment names a state directory."""
-        named = self.named_state_dir(parsed_args) or os.environ.get(conf.STATE_DIR_VARIABLE)
-        return bool(named)
+    def names_state(self, parsed_args: argparse.Namespace, used: pathlib.Path) -> bool:
+        """Tell whether an option or the environment names the state directory that is `used`.
+
+        The directory of the configuration goes before that of the environment.
+        """
+        if self.named_state_dir(parsed_args):
+            return True
+        named = os.environ.get(conf.STATE_DIR_VARIABLE)
+        return bool(named and pathlib.Path(named) == used)
 
     @contextlib.contextmanager
     def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:

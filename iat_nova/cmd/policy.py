@@ -65,7 +65,8 @@ class OfPolicy(Command):
 
     def _in_use(self, parsed_args: argparse.Namespace) -> str | pathlib.Path | None:
         """Return the configured policy file, or for a bare state directory its agent's file."""
-        if self.names_state(parsed_args) and not self.named_files(parsed_args):
+        bare = not self.named_files(parsed_args)
+        if bare and self.names_state(parsed_args, self.state_dir(parsed_args)):
             with contextlib.suppress(HistoryError), self.history(parsed_args) as reader:
                 said = reader.status()
                 if said is not None and said.status.policy_source:

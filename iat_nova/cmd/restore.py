@@ -58,7 +58,7 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
         from iat_nova.hardware.api import HardwareError  # noqa: PLC0415
 
         settings, unusable = self._settings(parsed_args)
-        alone = self.names_state(parsed_args)
+        alone = self.names_state(parsed_args, settings.state_dir)
         done: list[Message] = []
         failed: list[str] = []
         for place in (settings,) if alone else restoring.places(settings):

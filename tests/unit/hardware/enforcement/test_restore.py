@@ -406,6 +406,15 @@ class WithoutConfiguration(MachineCase):
         self.assertIn("IIO_LLC_WAYS = 0x600", out)
         self.assertFalse((self.folder / "state/snapshot.json").exists())
 
+    def test_an_environment_that_the_configuration_overrules(self):
+        """A directory that is not used hides no other."""
+        state_pointer.write(self.folder / "state")
+        self.config.write_text(f"[iat]\nstate_dir = {self.folder / 'new'}\n")
+        with mock.patch.dict(os.environ, {conf.STATE_DIR_VARIABLE: str(self.folder / "unused")}):
+            status, out, err = self.run_it("restore")
+        self.assertEqual((0, ""), (status, err))
+        self.assertIn("IIO_LLC_WAYS = 0x600", out)
+
     def test_an_earlier_directory_stays_noted(self):
         """While it holds a snapshot; a restore finds the snapshot there."""
         self.moved()
