@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Findings of an agent with these settings on this host, and whether the agent could enforce.
 
-The findings are on the hardware (`hardware.probe`), the configuration, the policy, the tenants, and
-settings that an earlier agent left. Reads only, without any change.
+The findings are on the hardware (`hardware.host.probe`), the configuration, the policy, the
+tenants, and settings that an earlier agent left. Reads only, without any change.
 """
 
 from __future__ import annotations

@@ -141,6 +141,8 @@ PROVEN = {
     "tests.unit.hardware.test_iordt_classes.Contract.test_forged",
     "A snapshot of resctrl": "tests.unit.hardware.test_resctrl.Restoring."
     "test_forged_monitoring_groups",
+    "A snapshot that another account": "tests.unit.hardware.enforcement.test_snapshot.Snapshots."
+    "test_planted tests.unit.common.test_owned_folder.AnotherAccount.test_files_of_a_third_account",
     "A root port": "tests.unit.hardware.test_rootport.Wired.test_a_forged_snapshot",
     "``report``": f"{OWNED}.Named.test_refused",
     "A lock file that is removed": f"{RESTORE}.test_another_writer",

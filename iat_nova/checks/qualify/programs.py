@@ -30,7 +30,7 @@ _CONTROLLER = re.compile(r"nvme[0-9]+")
 
 
 class DiskReads:
-    """`api.Inbound`: fio reads a disk or file past the page cache.
+    """`api.InboundTraffic`: fio reads a disk or file past the page cache.
 
     Nothing is written to the disk.
     """
@@ -65,7 +65,7 @@ class DiskReads:
 
     @contextlib.contextmanager
     def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
-        """Let fio read the disk into buffers of `footprint` bytes; see `api.Inbound`."""
+        """Let fio read the disk into buffers of `footprint` bytes; see `api.InboundTraffic`."""
         fio = program("fio")
         self._check(footprint)
         command = [
@@ -105,14 +105,14 @@ def _addresses(*places: Path) -> tuple[str, ...]:
 
 
 class PresentTraffic:
-    """`api.Inbound`: the present traffic of devices."""
+    """`api.InboundTraffic`: the present traffic of devices."""
 
     ours = False
     devices = ()
 
     @contextlib.contextmanager
     def flowing(self, cpu: int, footprint: int) -> Iterator[None]:
-        """Start nothing: devices write already; see `api.Inbound`."""
+        """Start nothing: devices write already; see `api.InboundTraffic`."""
         yield
 
 

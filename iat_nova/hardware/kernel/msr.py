@@ -147,7 +147,7 @@ def _check(register: int, allowed: Iterable[range]) -> None:
 
 
 def _registers(title: str, *allowed: range) -> Shape:
-    """Return the shape of rows of `save_registers`: key, register in these ranges, value."""
+    """Return the shape of rows of `SavedRegisters.save`: key, register in these ranges, value."""
     bounds = [{"minimum": numbers[0], "maximum": numbers[-1]} for numbers in allowed]
     return listing(row(INDEX, {"title": title, "type": "integer", "anyOf": bounds}, VALUE))
 

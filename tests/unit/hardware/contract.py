@@ -316,7 +316,7 @@ class DdioContract:
 
 
 class AssignedContract:
-    """Tests of `hardware.monitor.Monitor` where counters of memory bandwidth are assigned.
+    """Tests of `counters.monitor.Monitor` where counters of memory bandwidth are assigned.
 
     Give it `COUNTERS` of them in each of two cache domains of at least four CPUs, a `fs`, a
     `topology` and a `resctrl` on it before its setUp, and `move`.
