@@ -166,6 +166,10 @@ def _why(account: Account, part: Part) -> Iterator[str]:
         return
     if account.subject.floats:
         yield f"it shares CPUs {format_cpus(tenant.cpus)}, and their ways, with the pool"
+    if mask.count == part.seen.inventory.domain.ways:
+        yield f"it has all {figures.ways(mask.count)}"
+        yield from _shares(part)
+        return
     if tenant.ways.held:
         yield f"an operator holds it at {figures.ways(tenant.ways.min)}"
     elif mask.count >= tenant.ways.max:
@@ -178,9 +182,7 @@ def _why(account: Account, part: Part) -> Iterator[str]:
         if said_why := moments.reasons(recorded, part.seen.inventory):
             when = times.moment(recorded.iteration.wall_s)
             yield f"{when}: #{recorded.iteration.decision.iteration}: {said_why}"
-    if mates := _mates(part):
-        names = part.seen.inventory.names
-        yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
+    yield from _shares(part)
     yield from _demand(account, part)
     if tenant.priority is Priority.BE and tenant.kind is not TenantKind.STACK:
         does = "is confined to few ways if other guests gain"
@@ -232,6 +234,13 @@ def _room(part: Part) -> Iterator[str]:
     ]
     could = f"could give: {figures.names(spare)}" if spare else "no best-effort tenant can give one"
     yield f"no way of cache domain {domain.id} is idle; {could}"
+
+
+def _shares(part: Part) -> Iterator[str]:
+    """Yield who shares ways with the tenant, if anybody does."""
+    if mates := _mates(part):
+        names = part.seen.inventory.names
+        yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
 
 
 def _mates(part: Part) -> list[str]:

@@ -257,9 +257,13 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     caption = f"of its own best speed: {names[worst.tenant]}, the slowest"
     found = [(f"{worst.worst:.0%}", f"{caption}, at {times.moment(worst.worst_s)}")]
     if least.change < 0:
-        found.insert(0, (f"{least.change:+.1%}", f"lost most: {names[least.tenant]}"))
+        found.insert(
+            0, (f"{least.change:+.1%}", f"lost most, end against begin: {names[least.tenant]}")
+        )
     if most.change > 0:
-        found.insert(0, (f"{most.change:+.1%}", f"gained most: {names[most.tenant]}"))
+        found.insert(
+            0, (f"{most.change:+.1%}", f"gained most, end against begin: {names[most.tenant]}")
+        )
     return found
 
 
