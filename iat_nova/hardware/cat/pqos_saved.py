@@ -66,8 +66,13 @@ def _without_theirs(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
-    """Divide saved registers by whether their CPUs and sockets are online."""
+    """Divide saved registers by whether their CPUs and sockets are online.
+
+    CPUs of other programs are in both parts, as a restore must know their classes, and are not
+    waited for: a restore does not write them.
+    """
     saved, cores = _without_theirs(saved), library.cores
+    theirs = {cpu: number for cpu, number in saved["classes"].items() if number}
     there = {
         "masks": {str(core.l3cat_id) for core in cores},
         "bandwidth": {str(core.mba_id) for core in cores},
@@ -75,19 +80,20 @@ def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
     }
     now, later = dict(saved), {}
     for key, names in there.items():
-        had = saved[key]
+        had = {n: one for n, one in saved[key].items() if key != "classes" or n not in theirs}
         now[key] = {n: one for n, one in had.items() if n in names}
         later[key] = {n: one for n, one in had.items() if n not in names}
-    if not any(later.values()):
-        return Reach(now)
     places = [message("class-masks-offline", cache=n) for n in later["masks"]]
     places += [message("class-limits-offline", cache=n) for n in later["bandwidth"]]
     if later["classes"]:
         cpus = format_cpus(map(int, later["classes"]))
         places.append(message("classes-of-cpus-offline", cpus=cpus))
-    return Reach(
-        now if any(now[key] for key in there) else None, later | {"partial": 1}, tuple(places)
-    )
+    reached = any(now[key] for key in there)
+    for part in (now, later):
+        part["classes"] |= theirs
+    if not places:
+        return Reach(now)
+    return Reach(now if reached else None, later | {"partial": 1}, tuple(places))
 
 
 def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:

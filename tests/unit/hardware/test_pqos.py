@@ -591,6 +591,29 @@ class MsrInterface(MsrCase, unittest.TestCase):
                                               self.registers.values[10][0]))  # fmt: skip
             self.assertEqual([0, 0, 5, 0], [self.registers.classes.get(cpu, 0) for cpu in range(4)])
 
+    def test_a_restore_beside_another_programs_cpus_offline(self):
+        """Nothing waits for them, and their class is known all the same, then and later."""
+        self.registers.classes |= {3: 5, 6: 6}
+        allocator = self.make()
+        saved = json.loads(json.dumps(allocator.save()))
+        self.apply(a=((0, 1), 0x3))
+        self.registers.classes[2] = 5
+        self.cpus.unplug(3)
+        reach = allocator.reachable(saved)
+        self.assertEqual(((), None), (reach.places, reach.later))
+        self.cpus.unplug(1)
+        reach = allocator.reachable(saved)
+        self.assertEqual((message("classes-of-cpus-offline", cpus="1"),), reach.places)
+        allocator.restore(reach.now)
+        self.assertEqual((0, 5), (self.registers.classes[0], self.registers.classes[2]))
+        later = json.loads(json.dumps(reach.later))
+        check(allocator.shape, later)
+        self.assertIsNone(allocator.reachable(later).now)
+        self.cpus.plug(1)
+        self.registers.classes[1] = 6
+        allocator.restore(allocator.reachable(later).now)
+        self.assertEqual(6, self.registers.classes[1])
+
     def test_processors_come_back(self):
         """A CPU that came back from being offline is put into its class again."""
         self.apply(a=((0, 1), 0x3))
