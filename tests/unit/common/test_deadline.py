@@ -5,6 +5,7 @@ import threading
 import unittest
 
 from iat_nova.common.deadline import Deadline
+from tests.unit import stories
 
 LONG_S = 10.0
 
@@ -77,3 +78,16 @@ class DeadlineTest(unittest.TestCase):
         self.late.clear()
         deadline.ask(self.slow)
         self.assertFalse(self.late.is_set())
+
+    def test_a_hung_call_does_not_keep_the_process(self):
+        """It ends while the call waits for ever, and nobody joins the call's thread."""
+        code = """
+            import threading
+            from iat_nova.common.deadline import Deadline
+            try:
+                Deadline(0.01).ask(threading.Event().wait)
+            except TimeoutError:
+                print("on")
+        """
+        told = stories.python(code)
+        self.assertEqual((0, "on"), (told.returncode, told.stdout.strip()), told.stderr)

@@ -8,7 +8,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.common import owned_folder
-from iat_nova.common.owned_folder import OwnedFolder
+from iat_nova.common.owned_folder import HeldFile, OwnedFolder
 
 ACCOUNT = 64123  # nobody's number
 AS_ROOT = unittest.skipUnless(os.geteuid() == 0, "only root can act as another account")
@@ -163,6 +163,19 @@ class Locks(Case):
         with self.assertRaisesRegex(OSError, "again and again"):
             self.folder.locked("lock", lambda fd: self.folder.replace("lock", "x"))
         self.assertEqual(before, len(os.listdir("/proc/self/fd")))
+
+    def test_kept(self):
+        """A locked file that was removed is made and locked anew, with one descriptor at a time."""
+        locked = []
+        held = HeldFile(self.path / "lock", locked.append)
+        self.addCleanup(held.close)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(3):
+            self.folder.remove("lock")
+            for _ in range(2):
+                held.keep()
+                self.assertTrue(self.folder.holds("lock", held.descriptor))
+        self.assertEqual((4, before), (len(locked), len(os.listdir("/proc/self/fd"))))
 
     def test_second_name(self):
         """A lock that is a hard link of another file is refused, and untouched."""

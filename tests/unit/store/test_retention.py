@@ -4,12 +4,13 @@
 import contextlib
 import dataclasses
 import itertools
+import math
 import sqlite3
 
 from iat_nova.model import DomainInventory, Parameters, Rates, Sample, message, verbatim
 from iat_nova.model.ways import WayMask
 from iat_nova.store import retention
-from iat_nova.store.database import SCHEMA
+from iat_nova.store.database import SCHEMA, open_writable
 from iat_nova.store.replay import Replay, ReplayError
 from iat_nova.strategies import registry
 from iat_nova.strategies.iat.controller import PRESETS, Controller
@@ -241,3 +242,98 @@ class TestOlderSchema(HistoryCase):
         self.assertIn(said, [event.message for event in self.read().events(9)])
         self.assertEqual([str(said)], [record.getMessage() for record in logged.records])
         self.assertEqual(12, self.read().latest(0).iteration.decision.iteration)
+
+
+class TestRows(HistoryCase):
+    """What is deleted of a file by itself, without a history's writer."""
+
+    def setUp(self):
+        super().setUp()
+        self.connection = open_writable(self.path)
+        self.addCleanup(self.connection.close)
+        bounds = retention.Bounds(1e6, 1e6, retention.LEAST_BYTES)
+        self.retention = retention.Retention(self.connection, bounds, self.clock)
+
+    def fill(self, bodies):
+        """Insert rows of iterations that refer to the last of three dictionaries."""
+        for _ in range(3):
+            self.connection.execute("INSERT INTO base (seen, state) VALUES ('', '')")
+        for number, body in enumerate(bodies):
+            self.connection.execute(
+                "INSERT INTO iteration (wall_s, domain, number, inventory_id, base_id, eventful,"
+                " kept, body) VALUES (?, 0, ?, 1, 3, 0, 1, zeroblob(?))",
+                (self.clock.wall(), number, body),
+            )
+            self.connection.execute("INSERT INTO state (body) VALUES ('')")
+
+    def ids(self, table):
+        return [row for (row,) in self.connection.execute(f"SELECT id FROM {table}")]
+
+    def test_dictionaries_of_rows_to_come(self):
+        """They stay although no row refers to them, also where room is made."""
+        self.fill([retention.LEAST_BYTES // 4] * 8)
+        self.retention.trim(2)
+        self.assertIn(8, self.ids("iteration"))
+        self.assertNotIn(1, self.ids("iteration"))
+        self.assertEqual([2, 3], self.ids("base"))
+        self.assertEqual(self.ids("iteration"), self.ids("state"))
+
+    def test_states_of_no_iteration(self):
+        """They go with the last iteration."""
+        self.fill([1])
+        self.connection.execute("DELETE FROM iteration")
+        self.retention.trim()
+        self.assertEqual([], self.ids("state"))
+
+    def test_interrupted(self):
+        """An error leaves the file as it was, and the next attempt does the whole work."""
+        self.fill([retention.LEAST_BYTES // 4] * 8)
+        before = self.ids("iteration")
+        for after in range(20, 500, 40):
+            self.connection.set_progress_handler(lambda: 1, after)
+            with contextlib.suppress(sqlite3.OperationalError):
+                self.retention.trim(2)
+                break
+            self.connection.set_progress_handler(None, 0)
+            self.assertFalse(self.connection.in_transaction)
+            self.assertEqual(before, self.ids("iteration"))
+        self.assertGreater(after, 20)
+        self.connection.set_progress_handler(None, 0)
+        self.retention.trim(2)
+        self.assertEqual([2, 3], self.ids("base"))
+        self.assertLess(len(self.ids("iteration")), len(before))
+
+    def test_thinned_out_after_an_error(self):
+        """What an error brought back is thinned out the next time."""
+        self.fill([1] * 8)
+        self.connection.execute("UPDATE iteration SET kept = id % 2")
+        self.clock.wall_s += 2e6
+        self.fill([1])
+        error = sqlite3.OperationalError("the disk is full")
+        with mock.patch.object(retention, "AGE_PACE", math.inf):
+            with (
+                mock.patch.object(self.retention, "_forget_unreferenced", side_effect=error),
+                self.assertRaises(sqlite3.OperationalError),
+            ):
+                self.clock.wall_s += 1.0
+                self.retention.trim()
+            self.assertEqual(9, len(self.ids("iteration")))
+            self.clock.wall_s += 1.0
+            self.retention.trim()
+        self.assertEqual([9], self.ids("iteration"))
+
+
+class TestInventories(HistoryCase):
+    def test_of_an_iteration(self):
+        """The tenants of an iteration are read once; there are none without the inventory."""
+        history = self.open()
+        stories.tell(history, clock=self.clock)
+        self.assertTrue(history.flush(60.0), history.problem)
+        reader = self.read()
+        iteration = reader.latest(0).iteration
+        found = reader.domain_inventory(iteration)
+        self.assertEqual(stories.inventory(), found)
+        self.assertIs(found, reader.domain_inventory(iteration))
+        absent = dataclasses.replace(iteration, inventory_id=iteration.inventory_id + 1)
+        self.assertIsNone(reader.domain_inventory(absent))
+        self.assertIsNone(reader.domain_inventory(dataclasses.replace(iteration, domain=1)))
