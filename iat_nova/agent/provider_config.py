@@ -21,8 +21,8 @@ from iat_nova.common.readers import PROVIDER
 from iat_nova.common.untrusted import Unreadable, bounded_int, parse_yaml_texts
 from iat_nova.model import Facts, Message, message, verbatim
 from iat_nova.model.message import MessageError, as_message
-from iat_nova.nova.extra_specs import RESOURCE_CLASS
 from iat_nova.policy import guarantee
+from iat_nova.policy.guarantee import RESOURCE_CLASS
 from iat_nova.store.records import Placement
 
 if TYPE_CHECKING:

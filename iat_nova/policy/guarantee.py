@@ -28,6 +28,9 @@ from iat_nova.nova import extra_specs
 from iat_nova.policy.owners import guest_id
 from iat_nova.policy.rules import Rules, WayBounds
 
+RESOURCE_CLASS = extra_specs.RESOURCE_CLASS
+"""The resource class as which Placement counts guaranteed ways."""
+
 LEAST_SHARED = 2
 """Ways besides DDIO's that the default strategy keeps open to all tenants (`BUFFER_WAYS`)."""
 
