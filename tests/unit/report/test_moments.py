@@ -88,6 +88,20 @@ class MomentTest(MomentCase):
         self.assertEqual(20, self.at(20.5, exact=True).decision.iteration.decision.iteration)
         self.assertEqual("no tenant is awake", moments.record(found)["why"])
 
+    def test_a_strategy_that_gives_no_reason(self) -> None:
+        """The page says so; the reason in the data is empty."""
+        self.iterate(1, 30)
+        found = self.at(20.5)
+        iteration = found.last.iteration
+        decision = dataclasses.replace(iteration.decision, why=())
+        last = dataclasses.replace(
+            found.last, iteration=dataclasses.replace(iteration, decision=decision)
+        )
+        found = dataclasses.replace(found, last=last)
+        told = " ".join(" ".join(moments.lines(found, width=80)).split())
+        self.assertIn("#20 did nothing: its strategy gave no reason", told)
+        self.assertEqual("", moments.record(found)["why"])
+
     def test_an_agent_that_only_observes(self) -> None:
         """Its decisions are in force at no moment; those of before were written."""
         self.iterate(1, 10)
