@@ -31,8 +31,8 @@ Key = tuple[int, str]
 class PortMonitor:
     """A monitoring group for each port whose channels all have registers for RMIDs.
 
-    `events`: files of the counters of devices, by the CPU's features. Nothing is opened before the
-    first use.
+    `occupancy`, `traffic`: the files of the counters of a group, None where the CPU does not count
+    it for devices. Nothing is read before the first use.
     """
 
     shape = iordt_found.shape(RMIDS_ON)

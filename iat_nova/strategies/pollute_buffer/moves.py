@@ -19,7 +19,7 @@ Promise = tuple[float, Move]
 
 
 def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[Promise]:
-    """Return the moves from a plan, the most promising first, those below `PAYS` included.
+    """Return the moves from a plan, the most promising first, those below `judge.PAYS` included.
 
     `without`: names of `FAMILIES` to leave out.
     """
