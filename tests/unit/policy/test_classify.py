@@ -282,7 +282,7 @@ class CollisionTest(ClassifyCase):
             (
                 "no shared left",
                 guest("x", dedicated_cpus=(), floating_cpus=(2, 3)),
-                "shared CPUs 2-3 are offline, other tenants' or in no cache domain",
+                "shared CPU (2-3) is offline, another tenant's or in no cache domain",
             ),
         ):
             with self.subTest(name):
@@ -447,7 +447,7 @@ class MatchTest(ClassifyCase):
         text = "classes:\n- {name: c, match: {domain: 0, not: {instance: db*, flavor: x}}}"
         reasons = self.classify(facts(guest()), text).reasons
         self.assertIn(
-            "class c (domain=0, not flavor, instance)", sentence(reasons[f"{guest().uuid}/1"])
+            "class c (domain=0, none of flavor, instance)", sentence(reasons[f"{guest().uuid}/1"])
         )
 
     def test_what_is_never_reached(self) -> None:

@@ -665,7 +665,7 @@ class ErrorTest(unittest.TestCase):
 
     def test_no_way_left(self):
         """With all ways DDIO's alone there is nothing to give."""
-        with raises(self, LayoutError, "no mask of 1 ways fits"):
+        with raises(self, LayoutError, "no mask of 1 way fits"):
             layout.plan(SKYLAKE, 11, [want("a", 1)], None, avoid=False, forbid=True)
 
     def test_no_class_left(self):
