@@ -61,8 +61,8 @@ SENTENCES: Mapping[str, str] = {
     "speed-changed": "{tenant:name}: speed {before:.2f} -> {after:.2f} ({change:share})",
     "woke-up": "{tenant:name} woke up: it was idle before",
     # why pollute-buffer leaves the ways as they are
-    "changed-once": "{largest:also}, above {limit:share} in one sample: a second such sample "
-    "begins a search",
+    "changed-once": "{largest:also}, above {limit:share} in one sample: after a second such "
+    "sample the agent measures anew",
     "ddio-busy": "DDIO misses {misses_per_s:rate} (busy above {low_per_s:rate}); of the tenants "
     "with I/O, {tenant:name} waits most for LLC misses: {stalled:share1} of its cycles",
     "ddio-busy-unread": "DDIO misses {misses_per_s:rate} (busy above {low_per_s:rate}), but no "
@@ -71,9 +71,9 @@ SENTENCES: Mapping[str, str] = {
     "load-too-short": "this load has lasted {lasted_s:.0f} s; as loads changed often, trials begin "
     "after {calm_s:.0f} s",
     "no-tenant-awake": "no tenant is awake",
-    "same-load": "same load: the largest change is {largest:also}; a search begins above "
-    "{limit:share}",
-    # why a search of pollute-buffer ends
+    "same-load": "same load: the largest change is {largest:also}; the agent "
+    "measures anew above {limit:share}",
+    # why pollute-buffer tries no move
     "classes-lacking": "{move:also}: needs more than {classes} classes of service",
     "failed-before": "{move:also}: undone before ({cause:also}), not tried again for "
     "{wait_s:.0f} s",
@@ -81,6 +81,7 @@ SENTENCES: Mapping[str, str] = {
     "guarantees-in-the-way": "{move:also}: guaranteed or held ways leave no room for it",
     "moved-often": "masks moved {times} times in the last minute: no trial from one below the "
     "limit of {most}",
+    "move-of": "{move:also} ({tenant:name})",
     "no-gain": "no gain",
     "no-move": "no move is possible",
     "nothing-measured": "nothing was measured",

@@ -43,10 +43,11 @@ def next_move(
     reasons: list[Message] = []
     for promise, move in moves.candidates(view, state.plan, without):
         failed_before = kinds.count(move.what.code)
-        against = _too_little(promise, move.what, failed_before, asked)
+        what = _named(move)
+        against = _too_little(promise, what, failed_before, asked)
         if against is None and (bars := failed.get(move.plan.barred(state.plan))):
-            against = _failed(bars, move.what, state, at_s)
-        against = against or _impossible(inventory, move, state.plan)
+            against = _failed(bars, what, state, at_s)
+        against = against or _impossible(inventory, move, what, state.plan)
         if against is not None:
             reasons.append(against)
         elif masks.layout(inventory, move.plan) != masks.layout(inventory, state.plan):
@@ -79,6 +80,12 @@ def least(state: State, at_s: float, parameters: Parameters) -> float:
     return max(judge.PAYS, parameters.interval_s * COST / lasted_s)
 
 
+def _named(move: Move) -> Message:
+    """Return what a move does; with the tenant's name if several tenants may have such a move."""
+    tenant = move.what.values.get("tenant")
+    return move.what if tenant is None else message("move-of", move=move.what, tenant=tenant)
+
+
 def _too_little(promise: float, what: Message, failures: int, least: float) -> Message | None:
     """Return that a move promises too little after so many failures of its kind, or None."""
     asked = least * 2.0**failures
@@ -104,10 +111,12 @@ def _failed(failure: Failure, what: Message, state: State, at_s: float) -> Messa
     return message("failed-before", move=what, cause=cause, wait_s=wait_s)
 
 
-def _impossible(inventory: DomainInventory, move: Move, before: Plan) -> Message | None:
+def _impossible(
+    inventory: DomainInventory, move: Move, what: Message, before: Plan
+) -> Message | None:
     """Return that the hardware, or guaranteed or held ways, leave no room for a move, or None."""
     if not masks.has_classes(inventory, move.plan):
-        return message("classes-lacking", move=move.what, classes=inventory.domain.classes)
+        return message("classes-lacking", move=what, classes=inventory.domain.classes)
     if not masks.keeps_promises(inventory, move.plan, before):
-        return message("guarantees-in-the-way", move=move.what)
+        return message("guarantees-in-the-way", move=what)
     return None

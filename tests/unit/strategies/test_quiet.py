@@ -4,6 +4,7 @@
 import dataclasses
 import random
 import unittest
+from typing import cast
 
 from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import Decision, Message, Parameters
@@ -67,6 +68,22 @@ class RestTest(unittest.TestCase):
                 self.assertLessEqual(cause.values["promise"], cause.values["least"])
             elif not cause.code.startswith("replaced"):
                 self.assertIn("cause", cause.values)
+
+    def test_a_move_that_is_not_tried_names_its_tenant(self) -> None:
+        """Of moves of one kind, such as two tenants into the buffer, each names its tenant."""
+        run = Run(0.005)
+        run.on(host((BE, STREAM), (BE, STREAM)), 60)
+        moves = {
+            text(move)
+            for decision in run.decisions
+            for why in decision.why
+            if why.code == "nothing-to-try"
+            for cause in cast(tuple[Message, ...], why.values["causes"])
+            if "tenant" in (move := cast(Message, cause.values["move"])).values
+        }
+        self.assertLess(1, len(moves))
+        for move in moves:
+            self.assertRegex(move, r"the pollute buffer \(t[0-2]\)$")
 
     def test_a_failed_move_names_who_lost(self) -> None:
         """The tenant with the largest part in the loss, with its own loss."""
