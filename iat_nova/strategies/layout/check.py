@@ -73,7 +73,7 @@ def _ports(domain: CacheDomain, layout: Layout) -> Iterator[str]:
 
 def _faults(domain: CacheDomain, mask: WayMask) -> Iterator[str]:
     """Yield each hardware rule that `mask` breaks."""
-    if mask < 0 or mask >> domain.ways:
+    if mask >> domain.ways:  # also of a negative one
         yield f"is beyond the {domain.ways} ways"
     if mask.count < domain.min_ways:
         yield f"has fewer than {domain.min_ways} ways"

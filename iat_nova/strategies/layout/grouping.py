@@ -91,8 +91,7 @@ def partitions(
     limit = min(limit, ways // min_ways)
     if limit < 1:
         return []
-    counts = [want.ways if want.ways > min_ways else min_ways for want in wants]
-    if not share and len(wants) <= limit and sum(counts) <= ways:
+    if not share and len(wants) <= limit and _count(wants, min_ways) <= ways:
         found = [_alone(want, min_ways) for want in wants]
     else:
         held, others = _apart(wants, ways, limit, min_ways)
@@ -137,9 +136,8 @@ def _share(wants: Sequence[Want], ways: int, limit: int, min_ways: int) -> list[
     )
     if limit == 1:
         return [[*stack, *critical, *best_effort]]
-    if stack:  # the stack's full count comes first, except the next partition's minimum
-        taken = max(min_ways, min(_count(stack, min_ways), ways - min_ways))
-        limit = min(limit - 1, (ways - taken) // min_ways)
+    if stack:  # the stack's full count comes first; the others share what is left
+        limit = min(limit - 1, (ways - _count(stack, min_ways)) // min_ways)
     room = limit - bool(best_effort)
     if critical and room < 1:
         critical, best_effort = [], [*critical, *best_effort]

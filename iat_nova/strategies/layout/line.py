@@ -52,11 +52,9 @@ class Line:
         A mask that ends inside the coerced unit takes the whole unit, more ways than asked for.
         """
         end = start + ways
-        if self.unit_low < end < self.unit_high:
-            if start != self.unit_low:
-                return 0
-            end = self.unit_high
-        if end >= len(self.prefix) or self.unit_low < start < self.unit_high:
+        if start == self.unit_low:
+            end = max(end, self.unit_high)
+        if end > self.length or any(self.unit_low < at < self.unit_high for at in (start, end)):
             return 0
         for position in self.breaks:
             if start < position < end:
@@ -67,8 +65,7 @@ class Line:
         """Return whether `mask` is a valid place for `ways` ways."""
         low = mask & -mask
         start = (self.prefix[-1] & (low - 1)).bit_count()
-        end = self.end(start, ways)
-        return end > 0 and self.prefix[end] ^ self.prefix[start] == mask
+        return self.mask(start, self.end(start, ways)) == mask
 
 
 @functools.lru_cache(maxsize=64)
@@ -111,9 +108,7 @@ def pack(sizes: Sequence[int], on: Line, clean: int) -> Packing | None:
     length, unit = on.length, on.unit_high - on.unit_low
     total = sum(sizes)
     best = from_below(sizes, on.unit_low, clean)
-    if best is not None and (not unit or not any(best.overlaps)):
-        return best
-    for owner in range(len(sizes) - 1, -1, -1) if unit else ():
+    for owner in reversed(range(len(sizes))):
         start = length - max(unit, sizes[owner])
         if total - sizes[owner] <= start:
             found = _fill(sizes, clean, {owner: (start, length)})
@@ -136,5 +131,5 @@ def _fill(sizes: Sequence[int], clean: int, placed: Mapping[int, tuple[int, int]
         if index not in placed:
             at += size
         spans.append(span)
-        overlaps.append(span[1] - max(span[0], clean) if span[1] > clean else 0)
+        overlaps.append(max(0, span[1] - max(span[0], clean)))
     return Packing(tuple(spans), tuple(overlaps))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a layout may not be, whoever decided it."""
 
+import dataclasses
 import unittest
 
 from iat_nova.model import (
@@ -11,10 +12,11 @@ from iat_nova.model import (
     Group,
     Layout,
     PortGroup,
+    TenantKind,
     WayMask,
 )
 from iat_nova.strategies.layout.check import InvalidLayout, check
-from tests.unit.build import domain
+from tests.unit.build import domain, tenant
 from tests.unit.strategies.iat.worlds import guest
 
 DDIO = WayMask(0x600)
@@ -42,20 +44,25 @@ class CheckTest(unittest.TestCase):
     def test_what_a_mask_may_not_be(self) -> None:
         """Each rule of the hardware is named."""
         for cache, mask, fault in (
-            (domain(), 0x800, "beyond the 11 ways"),
-            (domain(), 0, "fewer than 1 ways"),
-            (domain(min_ways=2), 1, "fewer than 2 ways"),
-            (domain(), 5, "not contiguous"),
-            (domain(reserved_ways=WayMask(1)), 3, "reserved ways (0x1)"),
-            (domain(coerced_ways=WayMask(0x600)), 0x300, "come together (0x600)"),
+            (domain(), 0x800, "is beyond the 11 ways"),
+            (domain(), 0, "has fewer than 1 ways; a: mask 0x0 is not contiguous"),
+            (domain(min_ways=2), 1, "has fewer than 2 ways"),
+            (domain(), 5, "is not contiguous"),
+            (domain(reserved_ways=WayMask(1)), 3, "has reserved ways (0x1)"),
+            (domain(coerced_ways=WayMask(0x600)), 0x300, "divides ways that come together (0x600)"),
+            (domain(coerced_ways=WayMask(0x003)), 0x00E, "divides ways that come together (0x3)"),
         ):
             with self.subTest(fault):
-                self.assertIn(fault, self.faults(cache, ("a", mask), ("b", 0x0C0)))
+                text = self.faults(cache, ("a", mask), ("b", 0x0C0))
+                self.assertEqual(f"invalid layout: a: mask {mask:#x} {fault}", text)
         self.assertEqual("", self.faults(domain(sparse_masks=True), ("a", 5), ("b", 0x70)))
 
     def test_classes_suffice(self) -> None:
         """The default class is always there, so one less than the machine has."""
         self.assertIn("2 groups, there are 1", self.faults(domain(classes=2), ("a", 1), ("b", 2)))
+        self.assertEqual("", self.faults(domain(classes=3), ("a", 1), ("b", 2)))
+        alone = DomainInventory(domain(classes=1), (tenant("host", kind=TenantKind.HOST),))
+        check(alone, Layout(DDIO, (Group(("host",), WayMask(1)),)))
 
     def test_root_ports(self) -> None:
         """Only those that the operator lets be switched."""
@@ -79,6 +86,18 @@ class CheckTest(unittest.TestCase):
             return ""
 
         self.assertEqual("", faults(((nic.id, disk.id), 0x40)))
+        two = (guest("a"), guest("b"))
+        port = PortGroup((nic.id,), WayMask(4))
+        for tenants, classes, fits in ((1, 3, True), (1, 2, False), (2, 4, True), (2, 3, False)):
+            groups = tuple(Group((one.id,), WayMask(2)) for one in two[:tenants])
+            inventory = DomainInventory(dataclasses.replace(cache, classes=classes), two[:tenants])
+            try:
+                check(inventory, Layout(DDIO, groups, ports=(port,)))
+            except InvalidLayout as error:
+                self.assertIn(f"{tenants} groups and 1 of ports, there are", str(error))
+                self.assertFalse(fits)
+            else:
+                self.assertTrue(fits)
         for groups, fault in (
             ([(("0000:3d:00.0",), 2)], "port 0000:3d:00.0 is none that may have ways"),
             ([((nic.id,), 2), ((nic.id, disk.id), 4)], "port 0000:3b:00.0 has 2 masks, expected 1"),
@@ -95,7 +114,7 @@ class CheckTest(unittest.TestCase):
         """A group of resctrl takes a class in all domains; a domain does not know the others'."""
         nic, disk = (DevicePort(one, (one,)) for one in ("0000:3b:00.0", "0000:3c:00.0"))
         groups = PortGroup((nic.id,), WayMask(2)), PortGroup((disk.id,), WayMask(4))
-        for shared, ports, fault in ((0, 2, False), (1, 1, False), (1, 2, True)):
+        for shared, ports, fault in ((0, 2, False), (1, 1, False), (1, 2, True), (3, 2, False)):
             cache = domain(device_ports=(nic, disk), shared_port_classes=shared)
             with self.subTest(shared=shared, ports=ports):
                 layout = Layout(DDIO, (), ports=groups[:ports])
@@ -111,3 +130,6 @@ class CheckTest(unittest.TestCase):
         """Never empty, never beyond the cache; as it was found is always valid."""
         self.assertIn("DDIO's mask 0x0", self.faults(domain(), ("a", 1), ("b", 2), ddio=0))
         self.assertIn("DDIO's mask 0x1800", self.faults(domain(), ("a", 1), ("b", 2), ddio=0x1800))
+        strange = dataclasses.replace(domain(), ddio_found=WayMask(0x1800))
+        for cache, ddio in ((domain(), 0x600), (domain(), 0x700), (strange, 0x1800)):
+            self.assertEqual("", self.faults(cache, ("a", 1), ("b", 2), ddio=ddio))

@@ -53,12 +53,15 @@ class EndTest(unittest.TestCase):
         self.assertEqual((5, 4), (on.length, on.units))
         self.assertEqual(0, on.end(3, 3))
         self.assertEqual([0x0C, 0x1E], [on.mask(2, 4), on.mask(1, 5)])
+        three = line(0x1F, 0x1C, True)
+        self.assertEqual(([5, 5, 5], [0, 0]), (self.ends(three, 2), self.ends(three, 3)))
+        self.assertEqual((5, 3, True), (three.length, three.units, three.regular))
 
     def test_a_reserved_way(self) -> None:
         """A mask ends below it, or begins above it, unless masks may have gaps."""
         broken, sparse = line(0x1B, 0, True), line(0x1B, 0, False)
         self.assertEqual(
-            [[1, 2, 0, 0], [2, 0, 0], [3, 4]], [self.ends(broken, n) for n in (0, 1, 2)]
+            [[1, 2, 0, 0], [2, 0, 0], [3, 4], [4]], [self.ends(broken, n) for n in range(4)]
         )
         self.assertEqual([2, 3, 4], self.ends(sparse, 1))
         self.assertEqual((4, 4), (sparse.length, sparse.units))
@@ -98,6 +101,7 @@ class PackTest(unittest.TestCase):
             ((4, 5), 0x600, 9, ((0, 4), (4, 9)), (0, 0)),
             ((4, 4, 1), 0x600, 7, ((0, 4), (4, 8), (8, 9)), (0, 1, 1)),
             ((2, 2, 7), 0x600, 11, ((0, 2), (2, 4), (4, 11)), (0, 0, 0)),
+            ((3, 1, 2), 0x7F0, 4, ((0, 3), (3, 4), (4, 11)), (0, 0, 7)),
         ):
             found = pack(sizes, line(0x7FF, coerced, True), clean)
             assert found is not None

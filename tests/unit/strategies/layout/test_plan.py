@@ -16,8 +16,6 @@ from hypothesis import strategies as st
 from iat_nova.model import CacheDomain, Group, Layout, Priority, TenantKind, WayMask
 from iat_nova.strategies import layout as package
 from iat_nova.strategies.layout import plan as layout
-from iat_nova.strategies.layout import search
-from iat_nova.strategies.layout.line import line as whole_line
 from iat_nova.strategies.layout.plan import LayoutError, Want
 from tests.said import raises
 from tests.unit import build, frozen
@@ -535,23 +533,6 @@ class MovesTest(unittest.TestCase):
         found = layout.plan(build.domain(20), 2, wants, first, avoid=True)
         self.assertEqual(12, len(found.groups))
         self.assertFalse(found.exact)
-
-
-class AtRestTest(unittest.TestCase):
-    """Masks that may stay need no search."""
-
-    def test_all_masks_fit(self):
-        """Of the wanted size, apart from each other, and with the wanted share of DDIO's ways."""
-        line = whole_line(0x7FF, 0, True)
-        low, high = search.Item(2, 0x003, 0), search.Item(3, 0x700, 2)
-        self.assertTrue(search.at_rest((low, high), line, 0x600))
-        for other in (
-            search.Item(2, 0, None),  # it has none
-            search.Item(2, 0x006, None),  # it overlaps the first
-            search.Item(2, 0x01C, None),  # it is too large
-            search.Item(2, 0x300, 0),  # it has a way of DDIO's
-        ):
-            self.assertFalse(search.at_rest((low, other), line, 0x600), other)
 
 
 class GroupingTest(unittest.TestCase):
