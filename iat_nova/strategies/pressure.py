@@ -121,9 +121,8 @@ def shown(bests: Bests) -> dict[str, float]:
         if one.best is not None:
             (_, misses, ipc), (_, best_misses, best_ipc) = one.work, one.best
             slower, missed = 1.0 - ipc / best_ipc, (misses - best_misses) * MISS_CYCLES_MOST * ipc
-            if slower > 0 and missed > 0:
-                losses[tenant] = round(min(slower, missed, MOST_STALLED), SHOWN_DIGITS)
-    return {tenant: loss for tenant, loss in losses.items() if loss}
+            losses[tenant] = round(min(slower, missed, MOST_STALLED), SHOWN_DIGITS)
+    return {tenant: loss for tenant, loss in losses.items() if loss > 0}
 
 
 def losses(
@@ -174,7 +173,7 @@ def fills(
                 for way, total in enumerate(totals)
                 if total and masks[tenant.id] >> way & 1
             )
-            found[tenant.id] = Fill(min(1.0, math.fsum(held) / domain.ways), False)
+            found[tenant.id] = Fill(math.fsum(held) / domain.ways, False)
     return found
 
 
@@ -228,26 +227,15 @@ def _mask_of_newcomer(
     return free
 
 
-def saved(rates: Rates, growth: float) -> float | None:
-    """Return the share of a tenant's cycles that `growth` times its share of the LLC would save.
-
-    By the rule of `likely`, see the module; None where so many misses overlap that the cost of one
-    is not known. `growth`: 1 or more.
-    """
-    stall = stalled(rates)
-    if stall >= MOST_STALLED:
-        return None
-    left = math.pow(min(1.0, rates.miss_ratio), growth - 1.0)  # of the misses
-    return stall * (1.0 - left)
-
-
 def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
     stall, most = stalled(rates), stalled(rates, MISS_CYCLES_MOST)
     least = min(least, most)
     likely = None
-    if fill is not None and rates.miss_ratio <= STREAMS:
-        likely = saved(rates, 1.0 / fill.share if fill.share else math.inf)
-    return CycleLoss(stall, least, None if likely is None else max(least, likely), most)
+    if fill is not None and rates.miss_ratio <= STREAMS and stall < MOST_STALLED:
+        growth = 1.0 / fill.share if fill.share else math.inf  # of the tenant's share, if alone
+        left = math.pow(rates.miss_ratio, growth - 1.0)  # of the misses
+        likely = max(least, stall * (1.0 - left))
+    return CycleLoss(stall, least, likely, most)
 
 
 def _further(known: Best | None, rates: Rates) -> Best:

@@ -168,24 +168,27 @@ class LossTest(unittest.TestCase):
         self.assertEqual({}, without)
 
 
-class SavedTest(unittest.TestCase):
-    def test_of_more_cache(self) -> None:
-        """With twice the share a tenth of the misses misses still, where a tenth misses now."""
-        for misses, references, growth, expected in (
-            (4e6, 40e6, 1.0, 0.0),
-            (4e6, 40e6, 2.0, 0.2 * 0.9),
-            (4e6, 40e6, 3.0, 0.2 * 0.99),
-            (4e6, 4e6, 2.0, 0.0),
-            (4e6, 2e6, 2.0, 0.0),  # prefetches: more misses than references
-            (18.9e6, 189e6, 2.0, 0.945 * 0.9),
-            (19e6, 190e6, 2.0, None),
+class LikelyTest(unittest.TestCase):
+    def test_share_of_the_cache(self) -> None:
+        """With half the cache a tenth of the misses would be left, where a tenth misses now."""
+        inventory, full = host(DB), 11 << 20
+        for misses, references, bytes_, expected in (
+            (4e6, 40e6, full, 0.0),
+            (4e6, 40e6, full // 2, 0.2 * 0.9),
+            (4e6, 40e6, full // 4, 0.2 * 0.999),
+            (4e6, 40e6, 0, 0.2),
+            (0.0, 40e6, full, 0.0),
+            (18.9e6, 189e6, full // 2, 0.945 * 0.9),
+            (19e6, 190e6, full // 2, None),  # the cost of a miss is not known
+            (4e6, 4e6, full // 2, None),  # a stream
         ):
-            with self.subTest(misses=misses, growth=growth):
-                found = pressure.saved(rates(misses, references), growth)
+            with self.subTest(misses=misses, bytes=bytes_):
+                measured = sample({"db": rates(misses, references, occupancy_bytes=bytes_)})
+                (loss,) = pressure.losses(inventory, measured, everywhere(inventory), {}).values()
                 if expected is None:
-                    self.assertIsNone(found)
+                    self.assertIsNone(loss.likely)
                 else:
-                    self.assertAlmostEqual(expected, found)
+                    self.assertAlmostEqual(expected, loss.likely)
 
 
 class FollowTest(unittest.TestCase):
