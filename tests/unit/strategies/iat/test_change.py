@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import unittest
 
 from iat_nova.model import Change, DomainInventory, Parameters, Quantity, Rates, Sample
@@ -68,6 +69,68 @@ class TestCompare(unittest.TestCase):
         other = sample(a=rates(6e4, 5e4, 1.4), b=Rates(1e6, 2e6, 1e3, 10))
         self.assertEqual(set(), quantities(idle, other))
 
+    def test_moves_within_the_threshold_or_the_floor_are_none(self) -> None:
+        """3 % of what was, and 0.1 million a second; of IPC 3 %."""
+        for was, now in (
+            (rates(10 * M, 10 * M), rates(10.2 * M, 10.2 * M)),
+            (rates(10 * M, 10 * M), rates(9.8 * M, 9.8 * M)),
+            (rates(100 * M, 100 * M), rates(103 * M, 97 * M)),
+            (rates(1 * M, 0.5 * M), rates(1.1 * M, 0.6 * M)),
+            (rates(1 * M, 0.5 * M), rates(0.9 * M, 0.4 * M)),
+            (rates(ipc=1.9), rates(ipc=1.86)),
+            (rates(ipc=1.9), rates(ipc=1.94)),
+        ):
+            with self.subTest(was=was, now=now):
+                self.assertEqual(set(), quantities(sample(a=was), sample(a=now)))
+        quarter = dataclasses.replace(P, threshold_stable=0.25)
+        for ipc, moved in ((1.25, 0), (1.26, 1), (0.75, 0), (0.74, 1)):
+            found = change.compare(sample(a=rates()), sample(a=rates(ipc=ipc)), ("a",), quarter)
+            self.assertEqual(moved, len(found.changes), ipc)
+
+    def test_figures_of_a_move(self) -> None:
+        """What was, and what is."""
+        before, after = rates(5 * M, 1 * M, 1.5), rates(7 * M, 2 * M, 1.25)
+        found = change.compare(
+            sample(10 * M, 2 * M, a=before), sample(12 * M, 1 * M, a=after), ("a",), P
+        )
+        expected = (
+            Change("a", Quantity.IPC, 1.5, 1.25),
+            Change("a", Quantity.REFERENCES, 5 * M, 7 * M),
+            Change("a", Quantity.MISSES, 1 * M, 2 * M),
+            Change("ddio", Quantity.DDIO_HITS, 10 * M, 12 * M),
+            Change("ddio", Quantity.DDIO_MISSES, 2 * M, 1 * M),
+        )
+        self.assertEqual((expected, False), found)
+
+    def test_ipc_of_a_guest_with_references(self) -> None:
+        """Above the floor before or after; a guest without cycles has no IPC."""
+        floor = P.floor_references_per_s
+        for was, now, counts in (
+            (floor, floor, False),
+            (5 * M, 0.0, True),
+            (0.0, 5 * M, True),
+            (2 * floor, 2 * floor, True),
+        ):
+            with self.subTest(was=was, now=now):
+                before, after = rates(was, 0, 1.0), rates(now, 0, 1.5)
+                moved = quantities(sample(a=before), sample(a=after))
+                self.assertEqual(counts, ("a", Quantity.IPC) in moved)
+                asleep = dataclasses.replace(after, cycles_per_s=0.0)
+                for pair in ((before, asleep), (asleep, before)):
+                    moved = quantities(*(sample(a=one) for one in pair))
+                    self.assertNotIn(("a", Quantity.IPC), moved)
+
+    def test_counts_of_ddio_that_are_missing(self) -> None:
+        """Misses are compared without hits, and hits without misses."""
+        before, after = sample(10 * M, 2 * M), sample(20 * M, 4 * M)
+        for hits, misses, subject in ((None, 4 * M, "misses"), (20 * M, None, "hits")):
+            bare = dataclasses.replace(after, ddio_hits_per_s=hits, ddio_misses_per_s=misses)
+            found = change.compare(before, bare, (), P)
+            self.assertEqual([subject], [one.quantity.split("_")[1] for one in found.changes])
+            self.assertFalse(found.unseen)
+            first = dataclasses.replace(before, ddio_hits_per_s=hits, ddio_misses_per_s=misses)
+            self.assertTrue(change.compare(first, after, (), P).unseen)
+
     def test_what_is_missing_is_not_compared(self) -> None:
         """A tenant or DDIO count absent on one side is no change, but is told as unseen."""
         full, bare = sample(a=rates(), b=rates()), sample(None, None, a=rates())
@@ -111,6 +174,42 @@ class TestException(unittest.TestCase):
                 self.assertEqual(expected, found)
 
 
+class TestMoves(unittest.TestCase):
+    """Changes by subject."""
+
+    MOVES = Moves(
+        (
+            Change("a", Quantity.IPC, 1.0, 2.0),
+            Change("a", Quantity.MISSES, 2.0, 1.0),
+            Change("b", Quantity.IPC, 1.0, 0.5),
+            Change("ddio", Quantity.DDIO_HITS, 1.0, 1.0),
+        )
+    )
+
+    def test_without_one_subject(self) -> None:
+        """The changes of all others, in order."""
+        for subject, expected in (
+            ("a", ["b", "ddio"]),
+            ("b", ["a", "a", "ddio"]),
+            ("ddio", ["a", "a", "b"]),
+            ("c", ["a", "a", "b", "ddio"]),
+        ):
+            found = self.MOVES.without("".join(subject))
+            self.assertEqual(expected, [one.subject for one in found])
+
+    def test_rose(self) -> None:
+        """Upwards only, and only what moved."""
+        for subject, quantity, expected in (
+            ("a", Quantity.IPC, True),
+            ("a", Quantity.MISSES, False),
+            ("b", Quantity.IPC, False),
+            ("b", Quantity.MISSES, False),
+            ("ddio", Quantity.DDIO_HITS, False),
+            ("c", Quantity.IPC, False),
+        ):
+            self.assertIs(expected, self.MOVES.rose(subject, quantity))
+
+
 class TestReference(unittest.TestCase):
     """What a sample is compared with next time."""
 
@@ -133,6 +232,32 @@ class TestReference(unittest.TestCase):
         restarted = change.restart(before, after, ("a",))
         self.assertEqual(before.tenants, restarted.tenants)
         self.assertEqual(30 * M, restarted.ddio_hits_per_s)
+
+    def test_quantities_of_their_own(self) -> None:
+        """Each quantity takes its new value alone: of a tenant, and of DDIO."""
+        before = sample(10 * M, 2 * M, guest=rates())
+        after = sample(20 * M, 4 * M, guest=rates(9 * M, 3 * M, 2.0))
+        was, now = before.tenants["guest"], after.tenants["guest"]
+        for subject, quantity, expected in (
+            ("ddio", Quantity.DDIO_HITS, {"ddio_hits_per_s": 20 * M}),
+            ("ddio", Quantity.DDIO_MISSES, {"ddio_misses_per_s": 4 * M}),
+            ("guest", Quantity.REFERENCES, {"references_per_s": now.references_per_s}),
+            ("guest", Quantity.MISSES, {"misses_per_s": now.misses_per_s}),
+            (
+                "guest",
+                Quantity.IPC,
+                {"instructions_per_s": now.instructions_per_s, "cycles_per_s": now.cycles_per_s},
+            ),
+        ):
+            with self.subTest(quantity):
+                moved = Change(subject, quantity, *(2 * [max(expected.values())]))
+                found = change.rebase(before, after, (moved,), ())
+                if subject == "ddio":
+                    new = dataclasses.replace(before, **expected)
+                else:
+                    tenants = {"guest": dataclasses.replace(was, **expected)}
+                    new = dataclasses.replace(before, tenants=tenants)
+                self.assertEqual(new, found)
 
     def test_first_sights_enter_it(self) -> None:
         """Tenants and DDIO counts seen for the first time become part of the reference."""
@@ -179,6 +304,57 @@ class TestIoMoves(unittest.TestCase):
         assert moves is not None
         self.assertIs(Direction.STEADY, moves.misses)
 
+    def test_each_direction(self) -> None:
+        """Hits, misses, both together, and references; the fractions and the signals of them."""
+        up, down, steady = Direction.UP, Direction.DOWN, Direction.STEADY
+        none = Signal.NONE
+        for hits, misses, references, directions, signals in (
+            (10 * M, 5 * M, 10 * M, (steady, steady, steady, steady), none),
+            (12 * M, 5 * M, 10 * M, (up, steady, up, steady), none),
+            (8 * M, 5 * M, 10 * M, (down, steady, down, steady), Signal.HITS_DOWN),
+            (8 * M, 7 * M, 10 * M, (down, up, steady, steady),
+             Signal.HITS_DOWN | Signal.MISSES_UP),
+            (12 * M, 3 * M, 10 * M, (up, down, steady, steady), Signal.MISSES_DOWN),
+            (10 * M, 3 * M, 10 * M, (steady, down, down, steady),
+             Signal.MISSES_DOWN | Signal.EBBS),
+            (10 * M, 5 * M, 12 * M, (steady, steady, steady, up), Signal.REFERENCES_UP),
+            (10 * M, 5 * M, 8 * M, (steady, steady, steady, down), none),
+        ):  # fmt: skip
+            with self.subTest(hits=hits, misses=misses, references=references):
+                before = sample(10 * M, 5 * M, stack=rates(6 * M), io=rates(4 * M))
+                after = sample(hits, misses, stack=rates(references - 4 * M), io=rates(4 * M))
+                found = change.io_moves(before, after, self.ROSTER, P)
+                assert found is not None
+                self.assertEqual(
+                    directions, (found.hits, found.misses, found.traffic, found.references)
+                )
+                self.assertEqual((misses, hits + misses), (found.misses_per_s, found.traffic_per_s))
+                self.assertAlmostEqual(hits / 10e6 - 1, found.hits_fraction)
+                self.assertAlmostEqual(misses / 5e6 - 1, found.misses_fraction)
+                self.assertAlmostEqual(references / 10e6 - 1, found.references_fraction)
+                self.assertEqual(signals | Signal.MISSES_HIGH, found.signals(1e6))
+                self.assertEqual(signals | Signal.EBBS, found.signals(8e6))
+
+    def test_who_was_not_measured(self) -> None:
+        """References are compared of those that were measured both times."""
+        for before, after in (
+            (sample(stack=rates(5 * M), io=rates(5 * M)), sample(stack=rates(6 * M))),
+            (sample(stack=rates(5 * M)), sample(stack=rates(6 * M), io=rates(5 * M))),
+        ):
+            found = change.io_moves(before, after, self.ROSTER, P)
+            assert found is not None
+            self.assertAlmostEqual(0.2, found.references_fraction)
+
+    def test_fractions(self) -> None:
+        """Of what was; infinite from nothing, and 0 from nothing to nothing."""
+        for before, after, expected in (
+            (4.0, 5.0, 0.25),
+            (4.0, 3.0, -0.25),
+            (0.0, 3.0, math.inf),
+            (0.0, 0.0, 0.0),
+        ):
+            self.assertEqual(expected, change.fraction(before, after))
+
     def test_the_figures_of_a_reason(self) -> None:
         """Rates of misses against the threshold; relative changes since the reference."""
         before = sample(hits=20 * M, misses=0.5 * M, stack=rates(10 * M))
@@ -206,6 +382,8 @@ class TestExactlyAtTheThreshold(unittest.TestCase):
         for after in (97e6, 103e6):
             found = change.direction(100e6, after, 0.03, 0.0)
             self.assertIs(change.Direction.STEADY, found)
+        for after in (0.9e6, 1.1e6):
+            self.assertIs(Direction.STEADY, change.direction(1e6, after, 0.03, 0.1e6))
 
     def test_misses_at_the_limit_are_low(self) -> None:
         """THRESHOLD_MISS_LOW itself is not above it."""
