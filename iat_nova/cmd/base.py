@@ -314,6 +314,10 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> Any:
         """Print the list: a table in the terminal's width, CSV without a spreadsheet's formulas."""
         check_columns(parsed_args.columns, column_names)
+        try:
+            check_columns(parsed_args.sort_columns, column_names)
+        except Failure as error:  # cliff ignores such a column, without a word
+            self.note(f"not sorted: {error}")
         if parsed_args.formatter == "table" and not (data or parsed_args.print_empty):
             self.note(self._empty)
             return self._status

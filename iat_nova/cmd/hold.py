@@ -50,6 +50,7 @@ examples:
         folder = existing(self.state_dir(parsed_args))
         with self.history(parsed_args) as reader:
             subject = guests.now(reader, parsed_args.guest)
+            seen = reader.status()
         if subject.floats or not subject.tenants:
             raise Failure(
                 f"{subject.title} floats over shared CPUs: it has no ways of its own, but the "
@@ -66,6 +67,13 @@ examples:
         if not agent_runs(self, folder):
             told = f"No agent is seen running with {folder}; one that starts there holds it."
             self.app.stdout.write(f"{folded(told, self.app.stdout)}\n")
+        elif seen is not None and seen.status.reasons:
+            self.app.stdout.write(f"{folded(_OBSERVES, self.app.stdout)}\n")
+
+
+_OBSERVES = (
+    "The agent only observes: the hold changes nothing on the hardware. iat-nova status says why."
+)
 
 
 class Release(Command):

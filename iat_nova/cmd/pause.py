@@ -17,6 +17,7 @@ from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
 from iat_nova.report import escape, times
+from iat_nova.store.database import HistoryError
 from iat_nova.store.heartbeat import look
 from iat_nova.store.requests import PauseFile
 
@@ -49,10 +50,22 @@ examples:
         PauseFile(folder).write(Pause(now_s, until_s, parsed_args.reason, who()))
         end = "until `iat-nova resume`" if math.isinf(until_s) else f"until {times.moment(until_s)}"
         if agent_runs(self, folder):
-            self.app.stdout.write(f"The masks are frozen {end}.\n")
+            frozen = "decisions" if self._observes(parsed_args) else "masks"
+            self.app.stdout.write(f"The {frozen} are frozen {end}.\n")
+            if frozen == "decisions":
+                self.app.stdout.write("The agent only observes: it writes no masks.\n")
         else:
             told = f"No agent is seen running with {folder}; one that starts there is paused {end}."
             self.app.stdout.write(f"{folded(told, self.app.stdout)}\n")
+
+    def _observes(self, parsed_args: argparse.Namespace) -> bool:
+        """Tell whether the agent has said last that it only observes; a pause needs no history."""
+        try:
+            with self.history(parsed_args) as reader:
+                seen = reader.status()
+        except (HistoryError, OSError):
+            return False
+        return seen is not None and bool(seen.status.reasons)
 
 
 class Resume(Command):

@@ -35,7 +35,7 @@ examples:
   iat-nova tenants --long                          with UUID, devices, class, owner and rates
   iat-nova tenants --ports                         ports of devices instead (I/O RDT)
   iat-nova tenants -f json                         for programs
-  iat-nova tenants -c name -c ways -c mask -f csv  some columns
+  iat-nova tenants -c name -c ways -c ipc -f csv   any columns, also of --long
 """
 
     def _options(self, parser: argparse.ArgumentParser) -> None:
@@ -51,9 +51,10 @@ examples:
         self.warn_if_stale(seen)
         if parsed_args.ports:
             return self._ports(parsed_args, seen.domains)
-        columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if parsed_args.long else ())
+        every = parsed_args.long or parsed_args.columns
+        columns = view.TENANT_COLUMNS + (view.LONG_COLUMNS if every else ())
         table = parsed_args.formatter == "table"
-        if table and not (parsed_args.long or parsed_args.columns):
+        if table and not every:
             width = shutil.get_terminal_size().columns
             unwritten = any(one.latest and not one.written for one in seen.domains)
             note = (_UNWRITTEN,) if unwritten else ()
@@ -124,7 +125,7 @@ def _brief(domains: Sequence[DomainView], width: int) -> Table:
         for domain in domains
         for tenant in domain.inventory.tenants
     ]
-    wide = escape.widths([headings[1:], *(cells for *_, cells in rows)])
+    wide = escape.widths([headings[1:], *(list(map(str, cells)) for *_, cells in rows)])
     room = max(_LEAST_NAME, width - sum(wide) - blocks.EDGES * len(headings) - 1)
     found: list[tuple[object, ...]] = [
         (_name(inventory, tenant, room), *cells) for inventory, tenant, cells in rows
@@ -132,8 +133,11 @@ def _brief(domains: Sequence[DomainView], width: int) -> Table:
     return tuple(headings), found
 
 
-def _cells(domain: DomainView, tenant: Tenant, headings: Sequence[str]) -> list[str]:
-    """Return a tenant's cells of the short table; ``~ddio`` marks a mask shared with DDIO."""
+def _cells(domain: DomainView, tenant: Tenant, headings: Sequence[str]) -> list[object]:
+    """Return a tenant's cells of the short table; ``~ddio`` marks a mask shared with DDIO.
+
+    Numbers stay numbers: they are sorted as such.
+    """
     values = view.tenant_row(domain, tenant)
     shared = " ~ddio" if values["overlaps_ddio"] else ""
     shown = {
@@ -142,7 +146,7 @@ def _cells(domain: DomainView, tenant: Tenant, headings: Sequence[str]) -> list[
         "cpus": escape.cut(format_cpus(tenant.cpus), _CPUS),
         "mask": f"{values['mask']}{shared}" if values["mask"] else None,
     }
-    return ["" if (value := shown[one]) is None else str(value) for one in headings]
+    return ["" if (value := shown[one]) is None else value for one in headings]
 
 
 _CPUS = 14  # columns

@@ -40,7 +40,7 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import escape, moments
+from iat_nova.report import escape, moments, view
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event, Iteration
@@ -303,6 +303,22 @@ class TestTenants(CliCase):
         status, out, err = self.run_it("tenants", "--ports")
         self.assertEqual((0, "", True), (status, out, "only with I/O RDT" in err), err)
 
+    def test_sorted(self):
+        """Ways are sorted as numbers; a column that the table does not have is named."""
+        self.tell()
+        row = view.tenant_row
+
+        def widened(domain, tenant):
+            wide = {"ways": 10} if tenant.kind is TenantKind.STACK else {}
+            return {**row(domain, tenant), **wide}
+
+        with mock.patch.object(view, "tenant_row", widened):
+            out = self.run_it("tenants", "--sort-column", "ways")[1]
+        self.assertEqual(["3", "3", "10"], re.findall(r"\| +(\d+) \| 0x", out))
+        status, out, err = self.run_it("tenants", "--sort-column", "nonsense")
+        self.assertEqual((0, self.run_it("tenants")[1]), (status, out))
+        self.assertIn("not sorted: no such column: nonsense; there are: name, ", err)
+
     def test_stale(self):
         """Of an agent that has gone the list is shown with a warning and status 3."""
         self.tell(agent=stories.status(stopped=True))
@@ -321,6 +337,8 @@ class TestTenants(CliCase):
             status, _, err = self.run_it("tenants", *columns)
             self.assertEqual((2, True), (status, "no such column: nonsense; there are: " in err))
             self.assertIn("overlaps_ddio", err)
+            self.assertIn("references_per_s", err)
+        self.assertIn("| ipc |", re.sub(" +", " ", self.run_it("tenants", "-c", "ipc")[1]))
         status, _, err = self.run_it("status", "-f", "value", "-c", "state", "-c", "nonsense")
         self.assertEqual((2, True), (status, "no such column: nonsense; there are: " in err))
         same = [self.run_it("tenants", "-f", "csv", "-c", name)[1] for name in ("ways", "WAYS")]
@@ -469,7 +487,7 @@ class TestWidth(CliCase):
         ):
             self.tell()
         _, out, _ = self.run_it("tenants")
-        self.assertIn("| pc1        | PC I/O    | 4-5  | 3    | 0x1c       |", out)
+        self.assertIn("| pc1        | PC I/O    | 4-5  |    3 | 0x1c       |", out)
         self.assertIn("| 0xe0 ~ddio |", out)
         self.assertIn("| pool (dev) |", out)
 
@@ -683,6 +701,19 @@ class TestHold(CliCase):
         self.run_it("hold", "pc1", "--ways=4")
         self.assertIn("until `iat-nova release`", self.run_it("status")[1])
         self.assertIn("Released: pc1.", self.run_it("release", "--all")[1])
+
+    def test_while_the_agent_only_observes(self):
+        """A hold and a pause say that nothing changes on the hardware."""
+        self.tell()
+        for arguments in (("hold", "pc1", "--ways=4"), ("pause",)):
+            self.assertNotIn("only observes", self.run_it(*arguments)[1])
+        why = Reason(Code.REFUSED, message("file-unusable", path="/dev/cpu/0/msr", reason="denied"))
+        self.tell(agent=stories.status(mode="observe", reasons=(why,)))
+        out = self.run_it("hold", "pc1", "--ways=4")[1]
+        self.assertIn("only observes: the hold changes nothing on the hardware", out)
+        out = self.run_it("pause")[1]
+        self.assertIn("The decisions are frozen until", out)
+        self.assertIn("only observes: it writes no masks", out)
 
     def test_in_force(self):
         """What the agent has applied is told by every list."""
