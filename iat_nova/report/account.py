@@ -25,6 +25,7 @@ from iat_nova.report import (
     waymap,
     words,
 )
+from iat_nova.report.last_seen import last_seen
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import Turn, concerns
 from iat_nova.report.view import DomainView, HostView
@@ -101,7 +102,8 @@ def give(reader: HistoryReader, seen: HostView, subject: Subject, picture: Inven
             )
         )
     here = any(part.seen.latest is not None for part in parts)
-    return Account(subject, seen, here, picture.wall_s, reason, tuple(parts))
+    seen_s = picture.wall_s if here else last_seen(reader, picture.wall_s)
+    return Account(subject, seen, here, seen_s, reason, tuple(parts))
 
 
 def _turns(

@@ -19,6 +19,7 @@ from iat_nova.model import (
     WayMask,
 )
 from iat_nova.report import account, escape, port_table, times, turns, view, waymap, words
+from iat_nova.report.last_seen import last_seen
 from iat_nova.report.turns import Turn
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader
@@ -80,7 +81,7 @@ def give(
     found: tuple[DomainInventory, DevicePort],
     seen_s: float,
 ) -> PortAccount:
-    """Return the explanation of a port, from the history; `seen_s`: when it was last seen."""
+    """Return the explanation of a port, from the history; `seen_s`: of the port's inventory."""
     inventory, port = found
     number = inventory.domain.id
     now = seen.domain(number)
@@ -91,6 +92,7 @@ def give(
     if kept is not None and since is not None and kept.row <= since.row:
         kept = None
     domain = now if now is not None and here is not None else DomainView(inventory)
+    seen_s = seen_s if here is not None else last_seen(reader, seen_s)
     told = tuple(turns[: account.SHOWN])
     return PortAccount(here or port, domain, seen, here is not None, seen_s, told, since, kept)
 

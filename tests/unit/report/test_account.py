@@ -133,7 +133,7 @@ class TestAccount(unittest.TestCase):
             make = stories.burst if number == burst else stories.quiet
             if gone and number == 5:
                 left = {0: dataclasses.replace(first, tenants=(first.tenants[0], first.tenants[2]))}
-                row = history.inventory(clock.wall(), there.facts, left, {})
+                row = history.inventory(stories.NIGHT + number, there.facts, left, {})
             iteration = make(number, stories.NIGHT + number, inventory_id=row)
             if not written:
                 iteration = dataclasses.replace(iteration, effective=None)
@@ -204,6 +204,8 @@ class TestAccount(unittest.TestCase):
         told = self.tell(gone=True)
         self.assertFalse(told.here)
         self.assertIsNone(told.parts[0].mask)
+        # Of its last iteration, and not when its inventory was stored.
+        self.assertEqual(stories.NIGHT + 4, told.seen_s)
 
     def test_an_agent_that_only_observes(self):
         """A guest has no ways that are decided and not written."""
