@@ -15,6 +15,7 @@ from typing import Any
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, Table, check_columns
 from iat_nova.cmd.when import moment
+from iat_nova.model import DDIO
 from iat_nova.report import escape, times, turns
 from iat_nova.report.subjects import Subject
 from iat_nova.report.turns import KINDS, MOVE, Turn, concerns
@@ -37,6 +38,8 @@ class Decisions(Lister):
     _as_owner = True
     _epilog = f"""
 KIND: {", ".join(KINDS)}
+
+GUEST: as for explain, or ddio
 
 TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now)
 
@@ -105,7 +108,8 @@ examples:
         subject: Subject | None = None
         name = parsed_args.guest or parsed_args.named
         if name is not None:
-            subject, _ = guests.anywhere(reader, name)
+            devices = Subject(DDIO, "DDIO", None, ())
+            subject = devices if name.lower() == DDIO else guests.anywhere(reader, name)[0]
         kinds = parsed_args.kind or [kind for kind in KINDS if kind != MOVE or subject is not None]
 
         def wanted(turn: Turn) -> bool:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from iat_nova.cmd.base import EXIT_USAGE, Failure
-from iat_nova.model import DevicePort, DomainInventory
+from iat_nova.model import DDIO, DevicePort, DomainInventory
 from iat_nova.report import escape, port_account
 from iat_nova.report.subjects import Ambiguous, Subject, everybody, find
 from iat_nova.store.reader import HistoryReader
@@ -74,5 +74,10 @@ def _nobody(text: str, picture: Inventory | None) -> str:
     """Return the message that no tenant has this name, with the present names."""
     if picture is None:
         return "no guest has been recorded yet"
+    shown = escape.plain(text)
+    if text.lower() == DDIO:
+        return "ddio has ways and is not a guest: iat-nova decisions ddio lists what was done to it"
+    hint = f"; write '#{shown}' for the decision of this number" if text.isdecimal() else ""
     names = ", ".join(dict.fromkeys(escape.plain(one.name) for one in everybody(picture)))
-    return f"nobody is called {escape.plain(text)!r} here, now or in the history; there are {names}"
+    told = f"nobody is called {shown!r} here, now or in the history; there are {names}"
+    return f"{told}{hint}"

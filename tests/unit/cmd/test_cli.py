@@ -798,6 +798,7 @@ class TestDecisions(CliCase):
             (("--guest", "pc1"), 3),
             (("pc1",), 3),
             (("--guest", "vswitch"), 0),
+            (("ddio",), 3),
             (("--since", between), 3),
             (("--until", between), 6),
             (("--last", "2"), 2),
@@ -899,6 +900,8 @@ class TestExplainGuest(CliCase):
         self.tell()
         for arguments, status, words in (
             (("nobody",), 1, "nobody is called 'nobody' here"),
+            (("4",), 1, "write '#4' for the decision of this number"),
+            (("ddio",), 1, "iat-nova decisions ddio lists what was done to it"),
             (("99:99",), 2, "invalid time '99:99': expected 03:12"),
             (("2026-13-01",), 2, "invalid time '2026-13-01': expected"),
             (("pc1", "--verify"), 2, "want a time"),
