@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import shutil
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from iat_nova.cmd.base import EXIT_FAILURE, MACHINE_FORMATS, Lister, Table, add_text_format
@@ -22,6 +22,22 @@ COLUMNS = ("subject", "level", "state", "remedy")
 ALL_COLUMNS = (*COLUMNS, "code", "values", "remedy_code", "remedy_values")
 """What programs read besides: of state and remedy the code and the values."""
 
+LEVELS = {
+    "ok": "in order",
+    "note": "works, in part or with care",
+    "missing": "this cannot be used; something else may do",
+    "observe": "the agent writes nothing while this holds",
+    "impossible": "the agent does not start",
+    "chosen": "the interface the agent would take for a role, and why",
+}
+"""The levels of findings in words."""
+
+
+def _levels(some: Iterable[str]) -> str:
+    """Return a list of these levels."""
+    return "\n".join(("levels:", *(f"  {one:<12}{LEVELS[one]}" for one in LEVELS if one in some)))
+
+
 LEAST_WIDTH, DEFAULT_WIDTH = 60, 100
 
 
@@ -33,14 +49,8 @@ class Doctor(Lister):
     unit where that is possible, and says so: root may do more than the service.
     """
 
-    _epilog = """
-levels:
-  ok          in order
-  note        works, in part or with care
-  missing     this cannot be used; something else may do
-  observe     the agent writes nothing while this holds
-  impossible  the agent does not start
-  chosen      the interface the agent would take for a role, and why
+    _epilog = f"""
+{_levels(LEVELS)}
 
 -f json and -f yaml add code, values, remedy_code and remedy_values to each finding: codes stay
 where texts are reworded. Values have their units in their names.
@@ -96,10 +106,13 @@ class _Paragraphs:
         """Have no options but the table's --max-width."""
 
     def emit_list(self, columns: Sequence[str], rows: Any, stdout: Any, parsed_args: Any) -> None:
-        """Write level, subject and state, and the remedy on a line of its own."""
+        """Write level, subject and state, the remedy on a line of its own, then the levels."""
         width = parsed_args.max_width or shutil.get_terminal_size((DEFAULT_WIDTH, 0)).columns
-        for row in rows:
-            stdout.write(_paragraph(dict(zip(columns, row, strict=True)), width) + "\n")
+        found = [dict(zip(columns, row, strict=True)) for row in rows]
+        for row in found:
+            stdout.write(_paragraph(row, width) + "\n")
+        if seen := {row["level"] for row in found if "level" in row} - {"ok"}:
+            stdout.write(f"\n{_levels(seen)}\n")
 
 
 def _paragraph(row: dict[str, Any], width: int) -> str:

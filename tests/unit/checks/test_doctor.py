@@ -210,7 +210,7 @@ class Host(DoctorCase):
         self.check("root ports", "ok", "several", causes=causes)
 
     def test_people_read_text(self):
-        """A paragraph a finding, the remedy in one piece behind an arrow, the verdict last."""
+        """A paragraph a finding, the remedy in one piece behind an arrow; verdict and levels."""
         self.tree.mkdir("theirs")
         status, out, _ = self.run_it("doctor", "--max-width", "70")
         self.assertEqual(1, status)
@@ -220,6 +220,8 @@ class Host(DoctorCase):
         self.assertIn(f"--> {remedy}\n", out)
         self.assertLessEqual(max(len(line) for line in lines if "/" not in line), 70)
         self.assertIn("verdict", out[out.index("theirs") :])
+        told = out[out.index("\n\nlevels:\n") :].splitlines()[3:]
+        self.assertEqual(["observe", "chosen"], [line.split()[0] for line in told])
         status, out, _ = self.run_it("doctor", "-f", "value", "-c", "level")
         self.assertEqual({"ok", "observe", "chosen"}, set(out.split()))
 
