@@ -30,6 +30,26 @@ class Tenants(Lister):
 
     _as_owner = True
     _epilog = """
+columns:
+  model             who owns the packet buffers
+  mask              ways in force; while the agent only observes, as decided
+  mask_requested    ways as decided
+  overlaps_ddio     some of these ways are DDIO's, too
+  held, bandwidth   ways of iat-nova hold; memory bandwidth in percent
+  bandwidth_min     least bandwidth that the policy allows, in percent
+  requested         least ways, ways at the start, most ways
+  weight            of the policy's class; 1 changes nothing
+  lent              decided ways that are guaranteed to nobody (iat)
+  shadow_*          what the second strategy or policy would give
+  ipc               instructions per cycle
+  *_per_s           LLC references, LLC misses, memory traffic
+  stalled           share of the cycles that LLC misses cost, estimated
+  loss_*            share of the cycles that other tenants cost
+  loss_least        shown by the guest itself: it was faster before
+  loss_likely       by a rule; empty where the rule does not hold
+  loss_most         the bound
+  llc_share         share of the LLC with the tenant's lines
+
 examples:
   iat-nova tenants                                 the list
   iat-nova tenants --long                          with UUID, devices, class, owner and rates

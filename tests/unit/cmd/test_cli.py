@@ -5,6 +5,7 @@ import contextlib
 import csv
 import dataclasses
 import datetime
+import fnmatch
 import io
 import json
 import os
@@ -302,6 +303,18 @@ class TestTenants(CliCase):
         self.assertIn("only with I/O RDT", self.run_it("explain", "0000:3b:00.0")[2])
         status, out, err = self.run_it("tenants", "--ports")
         self.assertEqual((0, "", True), (status, out, "only with I/O RDT" in err), err)
+
+    def test_columns_in_the_help(self):
+        """The help names columns that there are, and each that only --long has in numbers."""
+        out = self.run_it("tenants", "--help")[1]
+        told = out.partition("\ncolumns:\n")[2].partition("\n\n")[0]
+        named = re.findall(r"[a-z_*]+", " ".join(line[:20] for line in told.splitlines()))
+        there = (*view.TENANT_COLUMNS, *view.LONG_COLUMNS)
+        for name in named:
+            self.assertTrue(fnmatch.filter(there, name), name)
+        for column in view.LONG_COLUMNS[view.LONG_COLUMNS.index("requested") :]:
+            known = any(fnmatch.fnmatch(column, name) for name in named)
+            self.assertTrue(known or column == "occupancy_bytes", column)
 
     def test_sorted(self):
         """Ways are sorted as numbers; a column that the table does not have is named."""
