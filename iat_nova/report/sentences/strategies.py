@@ -15,7 +15,9 @@ SENTENCES: Mapping[str, str] = {
     "changed": "changed",
     "left": "left",
     "domain-changed": "the cache domain changed",
-    "tenants-or-domain-changed": "tenants or the cache domain changed",
+    "facts-changed": "its priority, I/O, CPUs, bounds, ports or weight changed",
+    "now-held": "an operator holds it at {ways:ways}",
+    "now-released": "the operator's hold has ended",
     # moves of pollute-buffer
     "best-effort-topmost": "best-effort tenants into the topmost ways, critical ones without I/O "
     "out of them",

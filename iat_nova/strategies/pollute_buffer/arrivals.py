@@ -18,6 +18,24 @@ def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
     )
 
 
+def changes(before: tuple[Member, ...], after: tuple[Member, ...]) -> dict[str, Message]:
+    """Return what has changed, by tenant: a hold began or ended, or other facts changed."""
+    known = {member.id: member for member in before}
+    return {
+        member.id: _change(known[member.id], member)
+        for member in after
+        if member.id in known and member != known[member.id]
+    }
+
+
+def _change(before: Member, after: Member) -> Message:
+    if after.ways.held and after.ways != before.ways:
+        return message("now-held", ways=after.ways.min)
+    if before.ways.held and not after.ways.held:
+        return message("now-released")
+    return message("facts-changed")
+
+
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     """Return the plan with DDIO on at root ports, and no port aside, without a tenant's device.
 

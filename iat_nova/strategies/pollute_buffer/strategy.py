@@ -127,7 +127,8 @@ class PolluteBuffer:
             one: message("arrived-with", ways=arrivals.has(inventory, after.plan, one))
             for one in here - before
         }
-        told = told or {"layout": message("tenants-or-domain-changed")}
+        told = told or arrivals.changes(state.members, members)
+        told = told or {"layout": message("domain-changed")}
         steps = [Step(Action.ADOPT, one, what) for one, what in told.items()]
         if state.trial is not None and members != state.members:
             steps.append(_undone(state.trial, message("tenants-changed")))

@@ -1420,6 +1420,23 @@ class PromiseTest(unittest.TestCase):
                 self.assertEqual((ways, ways), (mask and mask.count, alone(decision, "t0")))
 
             run.on(here, 40, look)
+            run.on(free, 1)
+            (begun,), (ended,) = run.steps("now-held"), run.steps("now-released")
+            self.assertEqual(("t0", ways), (begun.subject, begun.reason.values["ways"]))
+            self.assertEqual("t0", ended.subject)
+
+    def test_who_has_changed_is_named(self) -> None:
+        """Other facts of a tenant, and the cache domain where no tenant has changed."""
+        before = host((PC, FITS), (PC, FITS))
+        loads = {t.id: load for t, load in zip(before.tenants, before.loads, strict=True)}
+        domain, (first, second) = before.inventory.domain, before.tenants
+        tenants = (first, dataclasses.replace(second, priority=BE))
+        run = Run()
+        run.on(before, 5)
+        for found in (domain, dataclasses.replace(domain, classes=8)):
+            run.on(FormulaHost(DomainInventory(found, tenants), loads, before.inbound), 5)
+        changed = [[(s.subject, s.reason.code) for s in d.steps][:1] for d in run.decisions[5::5]]
+        self.assertEqual([[("t1", "facts-changed")], [("layout", "domain-changed")]], changed)
 
     def test_a_hold_precedes_guarantees_and_takes_none_of_the_two_places(self) -> None:
         """The two other owners reach the shared ways; of too many ways the held ways are kept."""
