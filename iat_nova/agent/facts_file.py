@@ -86,7 +86,7 @@ def _check(domain: CacheDomain) -> None:
     whole(plain, "id", 0, _MOST)
     whole(plain, "ways", 1, WAYS_LIMIT)
     whole(plain, "classes", 1, _MOST)
-    whole(plain, "min_ways", 0, WAYS_LIMIT)
+    whole(plain, "min_ways", 1, WAYS_LIMIT)
     if domain.way_bytes is not None:
         whole(plain, "way_bytes", 1, _MOST_BYTES)
 

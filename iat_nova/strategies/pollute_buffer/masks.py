@@ -92,9 +92,9 @@ def keeps_promises(inventory: DomainInventory, plan: Plan, before: Plan) -> bool
         return False
     if plan.confined & (held.keys() - before.owners):
         return False
-    placed = layout(inventory, plan)
+    counts = allocation(inventory, layout(inventory, plan)).tenants
     lenders = (one for one in inventory.tenants if one.id in plan.lenders)
-    return all((placed.mask_of(t.id) or WayMask(0)).count >= t.ways.kept for t in lenders)
+    return all(counts[one.id] >= one.ways.kept for one in lenders)
 
 
 def promised(inventory: DomainInventory, ddio: int, looks: Looks) -> tuple[Own, ...]:
@@ -154,7 +154,7 @@ def aside(domain: CacheDomain, plan: Plan) -> WayMask:
     A buffer below DDIO's ways has these ways, too, and the ways lie between those
     that critical tenants keep clear of and all others.
     """
-    everything, least = shared(domain, plan), max(1, domain.min_ways)
+    everything, least = shared(domain, plan), domain.min_ways
     top = min(everything.highest + 1, _clean(domain, plan.ddio))
     if not plan.ddio or top - least <= everything.lowest:
         return WayMask(0)
@@ -182,7 +182,7 @@ def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
     if not plan.clear or tenant.priority is Priority.BE or tenant.io:
         return mask
     clean = WayMask(mask & ((1 << _lowest_dirty(inventory, plan)) - 1))
-    return clean if clean.count >= max(1, domain.min_ways) else mask
+    return clean if clean.count >= domain.min_ways else mask
 
 
 def _own(domain: CacheDomain, plan: Plan, tenant: Tenant) -> WayMask:
@@ -217,10 +217,10 @@ def _buffer(inventory: DomainInventory, plan: Plan) -> WayMask:
             return topmost
     confined = plan.confined - plan.owners
     asked = (one.ways.min for one in inventory.tenants if one.id in confined)
-    ways = min(max(1, plan.buffer, domain.min_ways, *asked), everything.count)
+    ways = min(max(plan.buffer, domain.min_ways, *asked), everything.count)
     top = everything.highest + 1
     if not plan.on_ddio:
-        top = max(min(top, domain.ways - plan.ddio), everything.lowest + ways)
+        top = min(top, domain.ways - plan.ddio)
     return WayMask.span(max(everything.lowest, top - ways), ways)
 
 

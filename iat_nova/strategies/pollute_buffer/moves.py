@@ -104,7 +104,7 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
     shared = masks.shared(view.inventory.domain, plan).count
     within, outside = view.stake(plan.confined), view.stake(view.ids - plan.confined)
     for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - view.settled):
-        if ways != plan.buffer and max(1, view.inventory.domain.min_ways) <= ways < shared - 1:
+        if ways != plan.buffer and view.inventory.domain.min_ways <= ways < shared - 1:
             rest = shared - plan.buffer, shared - ways
             expected = within * max(0.0, saved(plan.buffer, ways))
             expected += outside * max(0.0, saved(*rest))

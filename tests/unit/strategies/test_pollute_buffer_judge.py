@@ -190,7 +190,8 @@ class LoadTest(unittest.TestCase):
 
     def test_several(self):
         """Tenants that came or left have another load, in the order of the tenants."""
-        tenants = tuple(map(tenant, ("io", "same", "came", "left", "gone")))
+        names = map(tenant, ("same", "came", "left", "gone"))
+        tenants = (tenant("io", io=True), tenant("host", kind=TenantKind.HOST), *names)
         before = {"same": look(), "left": look()}
         after = {"same": look(), "came": look()}
         self.assertEqual(("came", "left"), judge.other_loads(tenants, before, after))
@@ -199,7 +200,8 @@ class LoadTest(unittest.TestCase):
     def test_other_traffic(self):
         """What devices write changed by more than is usual, and somebody with I/O is stalled."""
         reads, plain = tenant("io", io=True), tenant("a")
-        stalls, calm, lines = look(1.0, 0.1), look(1.0, 0.006), {DDIO: look(0.0, 0.0, 1e7)}
+        stalls, calm, idle = look(1.0, 0.1), look(1.0, 0.006), look(1.0, 0.001)
+        lines = {DDIO: look(0.0, 0.0, 1e7)}
         more = {DDIO: look(0.0, 0.0, 1.4e7)}
         for before, after, deviation, other in (
             ({"io": stalls, **lines}, {"io": stalls, **more}, 0.0, True),
@@ -207,6 +209,7 @@ class LoadTest(unittest.TestCase):
             ({"io": calm, **lines}, {"io": stalls, **more}, 0.0, True),
             ({"io": stalls, **lines}, {"io": calm, **more}, 0.0, True),
             ({"io": calm, **lines}, {"io": calm, **more}, 0.0, False),
+            ({"io": idle, **lines}, {"io": idle, **more}, 0.0, False),
             ({"a": stalls, **lines}, {"a": stalls, **more}, 0.0, False),
             ({"io": stalls, **lines}, {"io": stalls, **lines}, 0.0, False),
             ({"io": stalls, **lines}, {"io": stalls, **more}, 0.12, False),

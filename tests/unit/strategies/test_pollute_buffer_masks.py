@@ -61,6 +61,8 @@ class LayoutTest(unittest.TestCase):
             (plan("b", 3, on_ddio=True, clear=True), 0x600, (0x0FF, 0x7FF, 0x700, 0x7FF)),
             (plan(ddio=0), 0x000, (0x7FF, 0x7FF, 0x7FF, 0x7FF)),
             (plan("b", ddio=0), 0x000, (0x7FF, 0x7FF, 0x600, 0x7FF)),
+            (plan("b", ddio=4, clear=True), 0x780, (0x07F, 0x7FF, 0x060, 0x7FF)),
+            (plan(ddio=10, clear=True), 0x7FE, (0x001, 0x7FF, 0x7FF, 0x7FF)),
             (plan(ddio=11, clear=True), 0x7FF, (0x7FF, 0x7FF, 0x7FF, 0x7FF)),
             (plan(own={"c": 3}), 0x600, (0x7FF, 0x7F8, 0x7F8, 0x7F8)),
             (plan(own={"c": 3, "i": 2}), 0x600, (0x07F, 0x7F8, 0x078, 0x078)),
@@ -69,6 +71,7 @@ class LayoutTest(unittest.TestCase):
             (plan("b", own={"c": 3}, on_ddio=True), 0x600, (0x7FF, 0x7F8, 0x600, 0x7F8)),
             (plan("b", own={"c": 3, "i": 2}, on_ddio=True), 0x600, (0x07F, 0x7F8, 0x600, 0x078)),
             (plan("b", own={"c": 3, "i": 2, "b": 1}), 0x600, (0x07E, 0x7F0, 0x001, 0x070)),
+            (plan("b", 3, own={"c": 3}, on_ddio=True), 0x600, (0x7FF, 0x7F8, 0x700, 0x7F8)),
             (plan("b", 3, own={"b": 2}), 0x600, (0x7FC, 0x7FC, 0x003, 0x7FC)),
             (plan("b", own={"b": 2, "c": 2}), 0x600, (0x7FC, 0x07C, 0x003, 0x07C)),
             (plan(own={"c": 3, "i": 2}, clear=True, ddio=4), 0x780, (0x01F, 0x7F8, 0x018, 0x018)),
@@ -76,10 +79,49 @@ class LayoutTest(unittest.TestCase):
             with self.subTest(made):
                 self.check(inventory(), made, ddio, expected)
 
+    def test_buffer_on_ddio(self) -> None:
+        """Beside two owners it has DDIO's ways if these suffice; critical tenants keep clear."""
+        own = {"i": 3, "c": 2}
+        clear = {"on_ddio": True, "clear": True}
+        for made, ddio, expected in (
+            (plan("b", ddio=3, own=own, on_ddio=True), 0x700, (0x7F8, 0x03F, 0x700, 0x038)),
+            (plan("b", ddio=2, own=own, **clear), 0x600, (0x1F8, 0x07F, 0x600, 0x078)),
+            (plan("b", ddio=1, own=own, **clear), 0x400, (0x3F8, 0x0FF, 0x0C0, 0x0F8)),
+            (plan("b", ddio=1, own={"i": 2, "c": 2, "d": 1}, **clear), 0x400,
+             (0x3F8, 0x0FE, 0x0C0, 0x001)),
+            (plan("b", 4, own={"d": 2}, **clear), 0x600, (0x07C, 0x7FC, 0x780, 0x7FF)),
+            (plan("b", 4, own={"b": 2}, **clear), 0x600, (0x1FC, 0x7FC, 0x003, 0x7FC)),
+        ):  # fmt: skip
+            with self.subTest(made):
+                self.check(inventory(), made, ddio, expected)
+
+    def test_ten_ways(self) -> None:
+        """The highest way is used as well."""
+        made = plan("b", on_ddio=True)
+        self.check(inventory(ways=10), made, 0x300, (0x3FF, 0x3FF, 0x300, 0x3FF))
+
+    def test_many_owners(self) -> None:
+        """All but two lie below the shared ways, the last one lowest, above reserved ways."""
+        here = inventory(*TENANTS, tenant("e", 5), reserved_ways=WayMask(0x3))
+        made = plan(own={"c": 1, "i": 1, "b": 1, "d": 2, "e": 1})
+        self.check(here, made, 0x600, (0x0C0, 0x780, 0x020, 0x018))
+        self.assertEqual(0x004, masks.layout(here, made).mask_of("e"))
+
+    def test_the_buffer_has_the_minimum_of_those_inside(self) -> None:
+        """The largest; not of a confined owner, who has its own ways."""
+        wide = (
+            tenant("b", 3, ways=WayRequest(3, 3, 11)),
+            tenant("d", 4, ways=WayRequest(4, 4, 11)),
+        )
+        here = inventory(*TENANTS[:2], *wide)
+        self.check(here, plan("bd"), 0x600, (0x7FF, 0x7FF, 0x1E0, 0x1E0))
+        self.check(here, plan("bd", own={"d": 4}), 0x600, (0x7F0, 0x7F0, 0x1C0, 0x00F))
+
     def test_hardware(self):
         """Masks of two ways at least, reserved ways at either end, ways tied together."""
         two, low, high = {"min_ways": 2}, {"reserved_ways": 0x3}, {"reserved_ways": 0x600}
         tied, below, unknown = {"coerced_ways": 0x600}, {"coerced_ways": 0x300}, {"ddio": None}
+        bottom = {"coerced_ways": 0x003}
         own = {"own": {"c": 3, "i": 2, "b": 1}}
         keeps, topmost = {"ddio": 3, "clear": True}, {"on_ddio": True, "clear": True}
         for facts, changes, ddio, expected in (
@@ -94,6 +136,7 @@ class LayoutTest(unittest.TestCase):
             (high, own, 0x600, (0x07E, 0x1F0, 0x001, 0x070)),
             (tied, {}, 0x600, (0x7FF, 0x7FF, 0x100, 0x7FF)),
             (tied, topmost, 0x600, (0x1FF, 0x7FF, 0x600, 0x7FF)),
+            (bottom, keeps, 0x700, (0x0FF, 0x7FF, 0x080, 0x7FF)),
             (below, {}, 0x600, (0x7FF, 0x7FF, 0x300, 0x7FF)),
             (below, topmost, 0x600, (0x0FF, 0x7FF, 0x400, 0x7FF)),
             (below, own, 0x600, (0x03E, 0x7F0, 0x001, 0x030)),
@@ -198,6 +241,10 @@ class RoomTest(unittest.TestCase):
             (True, False),
             (masks.fits(three, [Own("a", 6)], 2), masks.fits(three, [Own("a", 7)], 2)),
         )
+        high = domain(reserved_ways=WayMask(0x400))
+        self.assertEqual(
+            (True, False), (masks.fits(high, [Own("a", 8)], 0), masks.fits(high, [Own("a", 9)], 0))
+        )
         low = domain(reserved_ways=WayMask(0x3))
         self.assertEqual(
             (True, False), (masks.fits(low, [Own("a", 5)], 2), masks.fits(low, [Own("a", 6)], 2))
@@ -207,10 +254,12 @@ class RoomTest(unittest.TestCase):
         """A class for each mask, and for ports here or elsewhere; the first is the host's."""
         ports = (DevicePort("p", ("p",)),)
         host = tenant("host", 5, kind=TenantKind.HOST)
+        stack = tenant("stack", 5, kind=TenantKind.STACK)
         for tenants, made, facts, least in (
             (TENANTS, plan(), {}, 2),
             (TENANTS, plan("b"), {}, 3),
             ((*TENANTS, host), plan("b"), {}, 2),
+            ((*TENANTS, stack), plan("b"), {}, 3),
             (TENANTS, plan("b", limits=(Limit("d", 40),)), {}, 4),
             (TENANTS, plan("b", aside=frozenset("p")), {"device_ports": ports}, 4),
             (TENANTS, plan("b"), {"device_ports": ports, "shared_port_classes": 2}, 5),
@@ -263,6 +312,9 @@ class PromisedTest(unittest.TestCase):
         looks = {"q": Look(1.0, 0.3, 0.0, 0.0), "p": Look(1.0, 0.1, 0.0, 0.0)}
         found = self.promised(*asked, looks=looks)
         self.assertEqual(["q", "p", "a", "h"], [one for one, _ in found])
+        for stalled, expected in ((0.3, ["q", "p", "a", "h"]), (0.0, ["p", "q", "a", "h"])):
+            found = self.promised(*asked, looks={"q": Look(1.0, stalled, 0.0, 0.0)})
+            self.assertEqual(expected, [one for one, _ in found])
 
     def test_what_fits(self):
         """Held ways first, then guarantees of critical tenants, then others; large ones first."""
@@ -285,6 +337,11 @@ class PromisedTest(unittest.TestCase):
         self.assertEqual([("p", 2), ("q", 2)], self.promised(*one, min_ways=2))
         for classes, expected in ((5, ["p", "q"]), (4, ["p"]), (3, [])):
             self.assertEqual(expected, [name for name, _ in self.promised(*one, classes=classes)])
+        ways = WayRequest(1, 1, 11, 1)
+        two = tenant("p", 1, priority=PC, ways=ways), tenant("q", 2, priority=PC, ways=ways)
+        for kind, count in ((TenantKind.HOST, 2), (TenantKind.STACK, 1), (TenantKind.GUEST, 1)):
+            here = inventory(*two, tenant("x", 3, kind=kind), classes=4)
+            self.assertEqual(count, len(masks.promised(here, 2, {})), kind)
 
     def test_everybody(self):
         """Where all tenants have guarantees nothing need stay shared."""
@@ -294,3 +351,7 @@ class PromisedTest(unittest.TestCase):
         self.assertEqual(1, len(masks.promised(inventory(*two), 2, {})))
         self.assertEqual(2, len(masks.promised(inventory(*four), 2, {})))
         self.assertEqual(2, len(masks.promised(inventory(*two), 1, {})))
+        for ways, classes, count in ((3, 16, 2), (4, 5, 2), (4, 4, 1)):
+            one = tenant("q", 2, priority=PC, ways=WayRequest(1, 1, 11, ways))
+            found = masks.promised(inventory(two[0], one, classes=classes), 2, {})
+            self.assertEqual(count, len(found), (ways, classes))
