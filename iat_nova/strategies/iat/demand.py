@@ -114,7 +114,7 @@ def fit(roster: Roster, usable: int, held: Mapping[str, int]) -> dict[str, int]:
     for members in (roster.best_effort, roster.critical):
         excess = cut(members, excess)
         sharing = [member for member in members if not member.ways.held]
-        if excess > 0 and sharing:  # a shared partition, of minimum size if necessary
+        if sharing:  # a shared partition, of minimum size if necessary
             excess -= sum(counts[m.id] for m in sharing) - roster.domain.min_ways
     cut((roster.stack,) if roster.stack is not None else (), excess)
     return counts

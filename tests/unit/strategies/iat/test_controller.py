@@ -7,8 +7,8 @@ import dataclasses
 import unittest
 
 from iat_nova.model import Action, Allocation, Decision, Parameters, Priority, WayMask
-from iat_nova.model.message import message, verbatim
-from iat_nova.strategies.iat import controller
+from iat_nova.model.message import Message, message, verbatim
+from iat_nova.strategies.iat import controller, fsm
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant
@@ -424,8 +424,129 @@ class TestPresets(unittest.TestCase):
         self.assertEqual((3, FsmState.LOW_KEEP), (story.ways("vf"), story.state.fsm))
 
 
+class TestReasons(unittest.TestCase):
+    """What a decision says."""
+
+    def codes(self, story: Story) -> list[str]:
+        return [one.code for one in story.decision.why]
+
+    def test_nothing_done(self) -> None:
+        """Counters stay where they are, or the machine has no row for what they show."""
+        story = Story((guest("a", io=True), guest("x", PC))).settled()
+        self.assertNotEqual([], self.codes(story))
+        self.assertNotIn("ways-never-change", self.codes(story))
+        story.second(hits=22 * M)
+        self.assertEqual(["no-transition"], self.codes(story))
+        core = Story((guest("x", PC),), features=PRESETS["core-only"]).settled()
+        core.second({"x": rates(9 * M, 1 * M, 1.0)})
+        self.assertIn("nobody-asks", self.codes(core))
+        without = Story((guest("x", PC),), ways=domain(ddio_counters=False))
+        without.hits = without.misses = None
+        without.settled().second({"x": rates(9 * M, 1 * M, 1.0)})
+        self.assertIn("nobody-asks", self.codes(without))
+
+    def test_ways_that_never_change(self) -> None:
+        """The baseline says so, quiet or not, and takes what it saw as the new reference."""
+        story = Story((guest("x", PC),), features=PRESETS["baseline"]).settled()
+        self.assertEqual(["ways-never-change"], self.codes(story))
+        self.assertEqual(1, len(story.second({"x": rates(9 * M)}).changes))
+        self.assertEqual(["ways-never-change"], self.codes(story))
+        self.assertEqual((), story.second().changes)
+        self.assertFalse(story.state.acted)
+
+    def test_a_transition_and_its_step(self) -> None:
+        """The row's meaning; the step names the row, and later that the state is the same."""
+        story = Story((guest("a", io=True),)).settled()
+        story.second(misses=5 * M)
+        self.assertEqual([fsm.NUMBERED[1].meaning], self.codes(story))
+        (step,) = story.decision.steps
+        self.assertEqual((Action.GROW, "ddio"), (step.action, step.subject))
+        cause = self.causes(step.reason)
+        self.assertIn("row", cause)
+        self.assertNotIn("still", cause)
+        story.second()
+        self.assertEqual([], self.codes(story))
+        (step,) = story.decision.steps
+        self.assertIn("still", self.causes(step.reason))
+
+    def causes(self, told: Message) -> set[str]:
+        """The codes of a message and of those within."""
+        inner = [one for one in told.values.values() if isinstance(one, Message)]
+        return {told.code}.union(*map(self.causes, inner))
+
+    def test_stable(self) -> None:
+        """Only without changes, steps, transitions and moved masks."""
+        story = Story((guest("a", io=True), guest("x", PC))).settled()
+        self.assertTrue(story.second().stable)
+        self.assertFalse(story.second({"x": rates(9 * M, 1 * M, 1.2)}).stable)
+        story.second(misses=5 * M)
+        moving = story.second()
+        self.assertEqual((), moving.changes)
+        self.assertFalse(moving.stable)
+        self.assertTrue(moving.moved)
+
+
+class TestReferences(unittest.TestCase):
+    """What the next sample is compared with."""
+
+    def test_after_an_action_all_of_the_sample(self) -> None:
+        """Small drifts beside an action start anew; beside a change without one they go on."""
+        for misses, action in ((5 * M, True), (0.5 * M, False)):
+            with self.subTest(action=action):
+                story = Story((guest("a", io=True), guest("x", PC), guest("y", PC))).settled()
+                story.second({"x": rates(5.1 * M), "y": rates(9 * M, 1 * M, 1.2)}, misses=misses)
+                self.assertEqual(action, story.state.acted)
+                assert story.state.reference is not None
+                x = story.state.reference.tenants["x"].references_per_s
+                self.assertEqual(5.1 * M if action else 5 * M, x)
+                self.assertEqual(9 * M, story.state.reference.tenants["y"].references_per_s)
+
+    def test_a_grant_is_an_action(self) -> None:
+        """A way of its own for a guest, without a transition; a quiet iteration is none."""
+        story = Story((guest("x", PC), guest("v", io=True))).settled()
+        self.assertFalse(story.state.acted)
+        story.second({"x": rates(9 * M, 6 * M, 0.6)})
+        self.assertIsNone(story.decision.rule)
+        self.assertTrue(story.state.acted)
+
+
+class TestRecent(unittest.TestCase):
+    def test_within_a_minute(self) -> None:
+        """Mask changes of the last sixty seconds, with the present one."""
+        story = Story((guest("a", io=True),)).settled()
+        before = dataclasses.replace(story.state, mask_changes_at_s=(100.0, 140.0, 140.5, 199.0))
+        sample = dataclasses.replace(story.sample(), taken_at_s=200.0)
+        self.assertEqual((140.5, 199.0), controller._recent(before, sample, False))
+        self.assertEqual((140.5, 199.0, 200.0), controller._recent(before, sample, True))
+
+
 class TestDamping(unittest.TestCase):
     """No more than so many mask changes a minute."""
+
+    def test_what_is_said(self) -> None:
+        """How often masks moved, and after how many seconds they may again."""
+        for limit, times, delay_s in ((2, 3, 42.0), (3, 3, 31.0), (0, 3, 60.0)):
+            for iteration in (6, 7):
+                with self.subTest(limit=limit, iteration=iteration):
+                    parameters = Parameters(mask_changes_per_minute=limit)
+                    story = Story((guest("a", io=True),)).settled()
+                    story.controller = Controller(parameters)
+                    story.state = dataclasses.replace(
+                        story.state,
+                        iteration=iteration,
+                        acted=True,
+                        mask_changes_at_s=(71.0, 82.0, 95.0),
+                    )
+                    story.at_s = 100.0
+                    sample = story.sample()
+                    after, told = story.controller.step(story.state, story.inventory, sample)
+                    (step,) = told.steps
+                    self.assertEqual("masks-moved-often", step.reason.code)
+                    values = step.reason.values
+                    self.assertEqual((times, delay_s), (values["times"], values["delay_s"]))
+                    self.assertEqual((iteration + 1, False), (after.iteration, after.acted))
+                    self.assertEqual(100.0 + delay_s, after.retry_at_s)
+                    self.assertEqual((71.0, 82.0, 95.0), after.mask_changes_at_s)
 
     def test_the_limit_holds_and_then_goes_on(self) -> None:
         """What the limit held back is taken up when a minute has passed, without a new change."""

@@ -46,6 +46,9 @@ class TestCoreCandidates(unittest.TestCase):
         before = sample(a=ratio(1), b=ratio(10), c=ratio(50), d=ratio(1))
         after = sample(a=ratio(5), b=ratio(30), c=ratio(40), d=ratio(90))
         self.assertEqual(["b", "a"], self._order(who, before, after))
+        first, *_ = demand.core_candidates(who, before, after)
+        self.assertAlmostEqual(20.0, first.rise)
+        self.assertEqual([], self._order(who, before, before))
 
     def test_both_models_compete_and_the_stack_wins_ties(self) -> None:
         """The stack's rise counts like any other, and goes first when equal."""
@@ -66,6 +69,9 @@ class TestCoreCandidates(unittest.TestCase):
         after = sample(pc=ratio(20), more=ratio(30), be=ratio(90), new=ratio(50))
         found = demand.own_candidates(who, ("be", "new", "pc", "more"), before, after)
         self.assertEqual(["more", "pc", "new", "be"], [one.member.id for one in found])
+        fell = sample(pc=ratio(9), more=ratio(10.5), new=ratio(50))
+        found = demand.own_candidates(who, ("pc", "new", "more"), before, fell)
+        self.assertEqual(["more", "new", "pc"], [one.member.id for one in found])
 
     def test_who_was_not_measured_is_no_candidate(self) -> None:
         """A tenant absent from either sample has no rise."""
@@ -119,6 +125,8 @@ class TestFit(unittest.TestCase):
         who = roster(guest("pc", PC, 6), guest("a", BE, 4), guest("b", BE, 4))
         self.assertEqual({"pc": 6, "a": 2, "b": 3}, demand.fit(who, 11, {}))
         self.assertEqual({"pc": 6, "a": 3, "b": 2}, demand.fit(who, 11, {"a": 4, "b": 1}))
+        for held in ({"a": 0}, {"b": 0}):
+            self.assertEqual({"pc": 6, "a": 3, "b": 4}, demand.fit(who, 13, held))
         self.assertEqual({"pc": 6, "a": 1, "b": 1}, demand.fit(who, 8, {}))
         self.assertEqual({"pc": 2, "a": 1, "b": 1}, demand.fit(who, 3, {}))
 
@@ -161,3 +169,13 @@ class TestLapsed(unittest.TestCase):
         said = [demand.same_demand(backoff, d, 0.1) for d in (9.1 * M, 10.9 * M, 8.9 * M, 12 * M)]
         self.assertEqual([True, True, False, False], said)
         self.assertTrue(demand.same_demand(backoff, None, 0.1))
+        exact = Backoff("a", 100.0, 10.0, 99.0)
+        self.assertTrue(demand.same_demand(exact, 110.0, 0.1))
+
+    def test_the_demand_of_each(self) -> None:
+        """Hits and misses of DDIO, references of a tenant; None where not measured."""
+        now = Sample(0, 0.0, 1.0, {"a": rates(8 * M), "vf": rates(9 * M)}, 20 * M, 5 * M)
+        for subject, expected in (("ddio", 25 * M), ("a", 8 * M), ("vf", 9 * M), ("gone", None)):
+            self.assertEqual(expected, demand.demand_of(subject, now))
+        for hits, misses in ((None, 5 * M), (20 * M, None)):
+            self.assertIsNone(demand.demand_of("ddio", Sample(0, 0.0, 1.0, {}, hits, misses)))
