@@ -330,6 +330,13 @@ class NewcomerTest(unittest.TestCase):
         beside = pressure.newcomers(found, sample(measured), everywhere(found))
         self.assertEqual((11.0, 5.5), (alone[Priority.PC], beside[Priority.PC]))
 
+    def test_devices_without_known_ways_fill_none(self) -> None:
+        """Where DDIO's mask is not known, lines of devices count nowhere."""
+        inventory = host(DB)
+        seen = sample({"db": rates(1e6)}, ddio_hits_per_s=1e6, ddio_misses_per_s=1e6)
+        found = pressure.newcomers(inventory, seen, everywhere(inventory))
+        self.assertEqual({Priority.PC: 5.5, Priority.BE: 5.5}, found)
+
     def test_a_newcomer_gets_what_its_like_has(self) -> None:
         """A best-effort newcomer goes where best effort is confined; devices fill DDIO's ways."""
         masks = {"db": WayMask(0x1FF), "batch": WayMask(0x600), DDIO: WayMask(0x600)}
@@ -343,7 +350,11 @@ class NewcomerTest(unittest.TestCase):
         inventory = host(DB, BATCH, device_ports=(DevicePort("disk", ("disk",)),))
         masks = {"db": WayMask(0x0FF), "batch": WayMask(0x700), DDIO: WayMask(0x600)}
         measured = {one.id: rates(1e6) for one in inventory.tenants}
-        for ports, ways in (({}, 1 / 2 + 2 / 3), ({"disk": WayMask(0x100)}, 3 / 3)):
+        for ports, ways in (
+            ({}, 1 / 2 + 2 / 3),
+            ({"disk": WayMask(0x100)}, 3 / 3),
+            ({"disk": WayMask(0x300)}, 3 / 3),
+        ):
             for inbound, expected in ((1e6, ways), (0.0, 3 / 2)):
                 seen = sample(measured, ddio_hits_per_s=inbound, ddio_misses_per_s=0.0)
                 found = pressure.newcomers(inventory, seen, {**masks, **ports})

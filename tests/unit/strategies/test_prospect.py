@@ -55,6 +55,24 @@ class ProspectTest(unittest.TestCase):
         self.assertEqual((0, 1), (found.known, found.guests))
         self.assertTrue(0.0 < found.likely < found.most)
 
+    def test_who_has_a_prospect(self) -> None:
+        """Critical guests that are awake, alone or together; no switch, and no host's class."""
+        pool = tenant("pool", 6, priority=Priority.PC, kind=TenantKind.POOL)
+        asleep = tenant("asleep", 7, priority=Priority.PC)
+        here = tenant("host", 8, priority=Priority.PC, kind=TenantKind.HOST)
+        awake = (DB, BATCH, SWITCH, pool, here)
+        measured = {one.id: rates(4e6) for one in awake}
+        self.assertEqual({"db", "pool"}, set(self.found(measured, *awake, asleep)))
+
+    def test_a_way_is_open_to_each(self) -> None:
+        """Also where others have all ways for themselves, whoever they are."""
+        full = WayRequest(6, 6, promised=6)
+        for names in (("a", "b"), ("x", "y"), ("a", "x")):
+            owners = (tenant(one, 3 + n, ways=full) for n, one in enumerate(names))
+            found = self.found({"db": rates(4e6), "batch": rates(4e6)}, DB, BATCH, *owners)
+            expected = self.likely(0.2, 0.5, open_share=1 / 11)
+            self.assertAlmostEqual(expected, found["db"].likely)
+
     def test_nothing_to_take(self) -> None:
         """Without best-effort guests and devices, or beside idle ones, masks give nothing."""
         other = tenant("other", 3, priority=Priority.PC)
@@ -110,6 +128,8 @@ class ProspectTest(unittest.TestCase):
         self.assertAlmostEqual(math.sqrt(1.44 * 2.0) - 1, found.most)
         self.assertEqual((1, 2), (found.known, found.guests))
         self.assertIsNone(prospect.together([]))
+        slower = prospect.together(2 * [Prospect(-0.1, 0.0, 1, 1)])
+        self.assertAlmostEqual(-0.1, slower.likely)
 
 
 class ValuesTest(unittest.TestCase):

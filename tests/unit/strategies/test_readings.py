@@ -115,13 +115,17 @@ class ChangeTest(unittest.TestCase):
 class MeanTest(unittest.TestCase):
     def test_of_several(self):
         """The mean of all readings, taken one by one, of each quantity."""
-        first, later = Look(1.0, 0.2, 3e6, 8e6, 2.0), Look(4.0, 0.5, 9e6, 2e6, 5.0)
-        found = readings.mean({"a": first}, {"a": later}, 3)
-        self.assertEqual({"a"}, set(found))
-        expected = Look(2.0, 0.3, 5e6, 6e6, 3.0)
-        for field in dataclasses.fields(Look):
-            name = field.name
-            self.assertAlmostEqual(getattr(expected, name), getattr(found["a"], name), msg=name)
+        first, later = Look(1.0, 0.2, 3.0, 8.0, 2.0), Look(4.0, 0.5, 9.0, 2.0, 5.0)
+        for count, expected in (
+            (2, Look(2.5, 0.35, 6.0, 5.0, 3.5)),
+            (3, Look(2.0, 0.3, 5.0, 6.0, 3.0)),
+            (4, Look(1.75, 0.275, 4.5, 6.5, 2.75)),
+        ):
+            found = readings.mean({"a": first}, {"a": later}, count)
+            self.assertEqual({"a"}, set(found))
+            for field in dataclasses.fields(Look):
+                name = field.name
+                self.assertAlmostEqual(getattr(expected, name), getattr(found["a"], name), msg=name)
 
     def test_who_is_new_or_gone(self):
         """A tenant that was not read before has its reading; one that is not read now has none."""
@@ -150,7 +154,9 @@ class SpeedupTest(unittest.TestCase):
             ((0.0, 0.1, 0.0), (2.0, 0.1, 0.0), 1.0),  # no speed before
             ((0.06, 0.95, 1.0), (0.05, 0.95, 2.0), 2.0),  # at the limit before and after
             ((0.06, 0.95, 2.0), (0.5, 0.5, 1.0), 0.5 / 0.06),  # it leaves the limit
+            ((0.06, 0.95, 2.0), (0.05, 0.95, 3.0), 1.5),
             ((0.5, 0.5, 2.0), (0.06, 0.95, 3.0), 0.06 / 0.5),  # it reaches the limit
+            ((0.9, 0.1, 2.0), (0.95, 0.95, 1.0), 0.95 / 0.9),
             ((1.0, 0.1, 1.0), (1.2, 0.1, 0.5), 1.2),  # it gains
             ((1.0, 0.1, 1.0), (1.0, 0.1, 0.5), 1.0),
             ((1.0, 0.1, 1.0), (0.8, 0.2, 0.9), 0.9),  # it loses no more than its instructions
