@@ -62,7 +62,7 @@ class UnitError(MessageError, ValueError):
 
 def parse(kind: Kind, value: object) -> float:
     """Convert a policy's value to a number in the base unit of its kind. Raises `UnitError`."""
-    known = isinstance(value, str | int | float) and not isinstance(value, bool)
+    known = isinstance(value, str | int | float)  # no number is written as True
     match = _QUANTITY.fullmatch(str(value)) if known else None
     if match is None:
         raise UnitError(message("no-quantity", allowed=ALLOWED[kind]))
