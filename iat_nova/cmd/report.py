@@ -13,7 +13,7 @@ from iat_nova.common.owned_folder import write_named
 
 
 class Report(Command):
-    """Write one HTML file: way map over time, states, DDIO, rates, decisions, tenants.
+    """Write one HTML file: ways over time, states, DDIO, rates, decisions, tenants.
 
     The file needs neither network nor script and may be mailed or attached to a ticket.
     """

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 
 from iat_nova.common import amounts
 from iat_nova.common.untrusted import LAST_S
-from iat_nova.model import DomainInventory, Layout
+from iat_nova.model import DomainInventory, Layout, WayMask
 from iat_nova.report import escape as terminal
 from iat_nova.report import times, waymap
 from iat_nova.report.stretches import Stretch
@@ -23,6 +23,8 @@ from iat_nova.report.stretches import Stretch
 WIDTH, LEFT, RIGHT = 1000.0, 72.0, 12.0  # in the drawing's own units
 LETTER_PX = 8.0  # of a bold 12 px name, in the widest of usual fonts (DejaVu Sans)
 WAY_HEIGHT = 24.0
+LANE_HEIGHT, LANE_NAME, LANE_GAP = 33.0, 16.0, 8.0  # all ways of a tenant, its name above
+LANE_LETTERS = 80
 HUES = 7  # CSS classes hue0..hue6
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
@@ -89,6 +91,45 @@ def way_bands(axis: Axis, spans: Sequence[Span], ways: int, colours: dict[str, s
     for span in spans:
         parts += _span_boxes(axis, span, ways, colours)
     return _svg(parts, axis, height, "Ways over time")
+
+
+def tenant_lanes(
+    axis: Axis, spans: Sequence[Span], ways: int, tenants: Iterable[tuple[str, str, str, str]]
+) -> Markup:
+    """Draw each tenant's mask over time in a lane: its id, colour class, name and priority."""
+    parts: list[Markup] = []
+    tall, top = LANE_HEIGHT / ways, 0.0
+    devices = _masks((span, span.layout.ddio) for span in spans)
+    for tenant, style, called, priority in tenants:
+        name = terminal.plain(called)
+        shown = f"{terminal.cut(name, LANE_LETTERS)} {priority}"
+        # At the right, where a narrow screen begins: there the earlier part is scrolled to.
+        parts.append(_label(WIDTH - RIGHT, top + 12, shown, "end", "lane-name"))
+        top += LANE_NAME
+        whole = axis.x(axis.end_s) - axis.x(axis.begin_s)
+        parts.append(_box(LEFT, top, whole, LANE_HEIGHT, "lane", name))
+        masks = _masks((span, span.layout.mask_of(tenant)) for span in spans)
+        for drawn, whose in ((masks, name), (devices, "DDIO")):
+            box = "lane-hatch" if drawn is devices else f"way in-lane {style}"
+            for begin_s, end_s, mask in drawn:
+                begin, end = axis.x(begin_s), axis.x(end_s)
+                y = top + (ways - mask.highest - 1) * tall
+                words = f"{whose}: {amounts.ways(mask.count)} {mask}, "
+                words += f"{_clock(begin_s)} to {_clock(end_s)}"
+                parts.append(_box(begin, y, max(end - begin, 0.8), mask.count * tall, box, words))
+        top += LANE_HEIGHT + LANE_GAP
+    return _svg(parts, axis, top, "Ways of each tenant over time")
+
+
+def _masks(spans: Iterable[tuple[Span, WayMask | None]]) -> list[tuple[float, float, WayMask]]:
+    """Return the periods in which a mask stayed the same; those without a mask are left out."""
+    found: list[tuple[float, float, WayMask]] = []
+    for span, mask in spans:
+        if found and found[-1][1:] == (span.begin_s, mask):
+            found[-1] = (found[-1][0], span.end_s, found[-1][2])
+        elif mask:
+            found.append((span.begin_s, span.end_s, mask))
+    return found
 
 
 def state_strip(axis: Axis, spans: Sequence[Span], styles: dict[str, str]) -> Markup:

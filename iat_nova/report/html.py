@@ -214,6 +214,9 @@ def _section(
         "quiet": charts.quiet_strip(axis, story.quiet),
         "sets": _sets(story),
         "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
+        "lanes": charts.tenant_lanes(
+            axis, story.spans, story.inventory.domain.ways, _tenants(story, colours)
+        ),
         "states": charts.state_strip(axis, story.spans, _state_styles(phases, story.spans)),
         "misses": charts.curves(
             axis,
@@ -228,7 +231,7 @@ def _section(
             unit=figures.rate,
             gap_s=story.gap_s,
         ),
-        "legend": _legend(story, colours),
+        "tenants": _tenants(story, colours),
         "rates": [
             _tenant_row(axis, story, tenant.id, columns, colours)
             for tenant in story.inventory.tenants
@@ -258,11 +261,11 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     found = [(f"{worst.worst:.0%}", f"{caption}, at {times.moment(worst.worst_s)}")]
     if least.change < 0:
         found.insert(
-            0, (f"{least.change:+.1%}", f"lost most, end against begin: {names[least.tenant]}")
+            0, (f"{least.change:+.1%}", f"lost most, from beginning to end: {names[least.tenant]}")
         )
     if most.change > 0:
         found.insert(
-            0, (f"{most.change:+.1%}", f"gained most, end against begin: {names[most.tenant]}")
+            0, (f"{most.change:+.1%}", f"gained most, from beginning to end: {names[most.tenant]}")
         )
     return found
 
@@ -325,15 +328,15 @@ def _stretch_row(one: Stretch) -> dict[str, Any]:
     }
 
 
-def _legend(story: _Story, colours: dict[str, str]) -> list[tuple[str, str, str]]:
-    """Return colour class, name and priority of every tenant of the period, each once."""
-    names = {
-        tenant.id: (colours[tenant.id], names[tenant.id], str(tenant.priority))
+def _tenants(story: _Story, colours: dict[str, str]) -> list[tuple[str, str, str, str]]:
+    """Return id, colour class, name and priority of every tenant of the period, each once."""
+    found = {
+        tenant.id: (tenant.id, colours[tenant.id], names[tenant.id], str(tenant.priority))
         for inventory in story.inventories
         for names in (inventory.names,)
         for tenant in inventory.tenants
     }
-    return list(names.values())
+    return list(found.values())
 
 
 def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:

@@ -131,6 +131,37 @@ class WaysTest(ChartCase):
         self.assertIn('viewBox="0 0 1000 286"', svg)
         self.assertIn('aria-label="Ways over time"', svg)
 
+    def test_lanes(self):
+        """A lane a tenant, with a box for as long as its mask stays; DDIO's hatch lies above."""
+        first, later = stories.layout(2), stories.layout(3)
+        spans = [
+            Span(0.0, 100.0, first, "a", INVENTORY),
+            Span(100.0, 300.0, first, "b", INVENTORY),
+            Span(400.0, 916.0, later, "b", INVENTORY),
+        ]
+        tenants = [("stack", "hue0", "vswitch", "stack"), ("gone", "hue1", "n" * 90, "BE")]
+        svg = charts.tenant_lanes(AXIS, spans, 11, tenants)
+        hatch = [
+            "300.0 6.0 DDIO: 2 ways 0x600, 02:00:00 to 02:05:00",
+            "516.0 9.0 DDIO: 3 ways 0x700, 02:06:40 to 02:15:16",
+        ]
+        self.assertEqual(
+            [
+                "lane-name 988.0 12.0 end vswitch stack",
+                "lane 72.0 16.0 916.0 33.0 vswitch",
+                "way in-lane hue0 72.0 43.0 300.0 6.0 vswitch: 2 ways 0x3, 02:00:00 to 02:05:00",
+                "way in-lane hue0 472.0 43.0 516.0 6.0 vswitch: 2 ways 0x3, 02:06:40 to 02:15:16",
+                f"lane-hatch 72.0 16.0 {hatch[0]}",
+                f"lane-hatch 472.0 16.0 {hatch[1]}",
+                f"lane-name 988.0 69.0 end {'n' * 79}… BE",
+                f"lane 72.0 73.0 916.0 33.0 {'n' * 90}",
+                f"lane-hatch 72.0 73.0 {hatch[0]}",
+                f"lane-hatch 472.0 73.0 {hatch[1]}",
+            ],
+            shapes(svg),
+        )
+        self.assertIn('viewBox="0 0 1000 136"', svg)
+
     def test_shared_ways(self):
         """Ways of several tenants have a colour of their own, and are told to be DDIO's too."""
         for other, style in ((stories.PC, "shared-critical"), (stories.BE, "shared")):
