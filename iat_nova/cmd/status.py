@@ -10,6 +10,12 @@ from typing import Any
 
 from iat_nova.cmd.base import Page
 from iat_nova.report import status
+from iat_nova.store.heartbeat import AgentState
+
+_KILLED = (
+    "the agent was killed, or the host failed: systemd restores the original hardware settings "
+    "and starts the agent again; without systemd run iat-nova restore"
+)
 
 
 class StatusCommand(Page):
@@ -30,8 +36,11 @@ examples:
         """Return the status as text."""
         terminal = self.app.stdout.isatty()
         width = shutil.get_terminal_size().columns if terminal else 80
+        view = self.view(parsed_args, leaks=True)
+        if view.agent.state is AgentState.UNCLEAN and view.now is not None:
+            self.note(_KILLED)
         return status.page(
-            self.view(parsed_args, leaks=True),
+            view,
             time.time(),
             width=width,
             colour=self.colour,

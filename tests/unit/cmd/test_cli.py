@@ -42,6 +42,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, moments, view
+from iat_nova.store import heartbeat
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Event, Iteration
@@ -387,6 +388,16 @@ class TestStatus(CliCase):
         status, out, _ = self.run_it("status")
         self.assertEqual(3, status)
         self.assertIn("not running (it ended properly)", out)
+
+    def test_killed(self):
+        """Who restores the host is said beside the page, of a killed agent alone."""
+        self.tell()
+        self.assertEqual("", self.run_it("status")[2])
+        look = heartbeat.AgentNow(heartbeat.AgentState.UNCLEAN)
+        with mock.patch.object(base, "look", return_value=look):
+            status, out, err = self.run_it("status")
+        self.assertEqual((3, True), (status, "not running (unclean shutdown)" in out), out)
+        self.assertIn("without systemd run iat-nova restore", err)
 
     def test_starting(self):
         """Before the first iteration, with and without an older history: status 4, and why."""
