@@ -164,7 +164,10 @@ class Command(command.Command):  # type: ignore[misc]
         except NoHistory as error:
             text = f"{error}. Is iat-nova-agent running with this state directory?"
             text += " --state-dir names another one"
-            raise Failure(text, EXIT_NOT_RUNNING) from error
+            agent = look(self.state_dir(parsed_args) / LOCK)
+            if agent.alive:
+                text = f"{error}. An agent runs there: iat-nova status says why nothing is recorded"
+            raise Failure(text, EXITS[agent.state] or EXIT_FAILURE) from error
         except _known_errors() as error:
             raise Failure(escape.lines(f"{told(error)}{self._way_in(error)}")) from error
 

@@ -105,7 +105,7 @@ _DDIO: Mapping[str, str] = {
     "ddio-unwritable": "cache domain {domain}: DDIO's ways cannot be written here",
     "ddio-not-restored": "domain {domain}: DDIO was restored to {found:mask} and is at {now:mask}",
     "ddio-interface-refused": "ddio_interface = {wanted} cannot be had: {reason:also}",
-    "ddio-not-by-msr": "msr: {reason:also}",
+    "ddio-not-by-msr": "DDIO's register: {reason:also}",
     "ddio-not-by-io-alloc": "io_alloc: {reason:also}",
     "ddio-register-usable": "IIO_LLC_WAYS (0xc8b) can be read and written",
     "msr-writes-refused": "the msr driver refuses writes",

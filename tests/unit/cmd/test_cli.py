@@ -739,6 +739,17 @@ class TestHold(CliCase):
         self.assertIn("The decisions are frozen until", out)
         self.assertIn("only observes: it writes no masks", out)
 
+    def test_without_a_history(self):
+        """Whether an agent runs decides what is said: with a full disk it records nothing."""
+        status, _, err = self.run_it("hold", "pc1", "--ways=4")
+        self.assertEqual((3, True), (status, "Is iat-nova-agent running with this" in err), err)
+        agent = self.enterContext(only_agent(self.folder / LOCK))
+        agent.starting("waiting")
+        self.assertEqual(4, self.run_it("hold", "pc1", "--ways=4")[0])
+        agent.iteration(600.0, None)
+        status, _, err = self.run_it("hold", "pc1", "--ways=4")
+        self.assertEqual((1, True), (status, "An agent runs there: iat-nova status" in err), err)
+
     def test_in_force(self):
         """What the agent has applied is told by every list."""
         held = dataclasses.replace(
