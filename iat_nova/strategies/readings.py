@@ -16,7 +16,7 @@ NEAR_LIMIT = 0.5  # stalled share above which a poller may be so near its limit 
 # Chosen. A quarter less or more changes critical guests of 40 drawn hosts by less than a thousandth
 # in the mean (seeds 9301 and 9801).
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
-OTHER_LOAD = 0.25  # relative change of references / IPC; above, the load is another
+OTHER_LOAD = 0.25  # relative change, as of references per instruction; above, another load
 
 
 @dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
@@ -32,6 +32,7 @@ class Look:
     misses_per_s: float
     references_per_s: float
     ipc: float = 0.0
+    cycles_per_s: float = 0.0
 
     @property
     def overlaps(self) -> bool:
@@ -57,7 +58,12 @@ def look(tenants: Iterable[Tenant], sample: Sample) -> dict[str, Look]:
             stall = stalled(rates)
             speed = 1.0 - stall if tenant.io else rates.ipc
             found[tenant.id] = Look(
-                speed, stall, rates.misses_per_s, rates.references_per_s, rates.ipc
+                speed,
+                stall,
+                rates.misses_per_s,
+                rates.references_per_s,
+                rates.ipc,
+                rates.cycles_per_s,
             )
     return found
 
@@ -89,7 +95,7 @@ def change(was: float, now: float) -> float:
 
 
 def another(was: float, now: float) -> bool:
-    """Return whether two amounts, such as references / IPC, are of different loads."""
+    """Return whether two amounts, such as references per instruction, are of different loads."""
     return change(was, now) > OTHER_LOAD
 
 
@@ -109,6 +115,7 @@ def further(before: Look, new: Look, count: int) -> Look:
         before.misses_per_s + (new.misses_per_s - before.misses_per_s) / count,
         before.references_per_s + (new.references_per_s - before.references_per_s) / count,
         before.ipc + (new.ipc - before.ipc) / count if before.ipc else new.ipc,  # 0: unknown
+        before.cycles_per_s + (new.cycles_per_s - before.cycles_per_s) / count,
     )
 
 

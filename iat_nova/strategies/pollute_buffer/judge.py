@@ -132,10 +132,10 @@ def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str,
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> tuple[str, ...]:
     """Return the tenants whose load changed, judged independently of their ways.
 
-    LLC references per second, divided by instructions per cycle, hardly depend on the share of the
-    LLC: they change with the references per instruction and with the time on the CPU. A tenant
-    with I/O polls: `other_traffic` compares what devices write instead. The host's own processes
-    come and go all the time, for moments: no load of theirs lasts.
+    LLC references per instruction hardly depend on the share of the LLC. Nor does the time on the
+    CPU, or, where a tenant waits for a disk or for requests, its work. A tenant with I/O polls:
+    `other_traffic` compares what devices write instead. The host's own processes come and go all
+    the time, for moments: no load of theirs lasts.
     """
     found = []
     for tenant in tenants:
@@ -157,9 +157,15 @@ def _matters(was: Look, now: Look) -> bool:
 
 
 def _alike(was: Look, now: Look) -> bool:
-    """Return whether LLC references per second, divided by IPC, are those of the same load."""
-    first, second = was.references_per_s * now.speed, now.references_per_s * was.speed
-    return not readings.another(first, second)
+    """Return whether two readings of a tenant may be of the same load.
+
+    LLC references per instruction are alike, and cycles or instructions per second.
+    """
+    first, second = was.speed * was.cycles_per_s, now.speed * now.cycles_per_s
+    if readings.another(was.references_per_s * second, now.references_per_s * first):
+        return False
+    cycles = was.cycles_per_s, now.cycles_per_s
+    return not (readings.another(*cycles) and readings.another(first, second))
 
 
 def other_traffic(tenants: Iterable[Tenant], before: Looks, after: Looks, deviation: float) -> bool:

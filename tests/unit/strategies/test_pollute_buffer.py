@@ -2,6 +2,7 @@
 """The pollute buffer: who pollutes is found by trial, what does not pay is undone."""
 
 import dataclasses
+import functools
 import math
 import random
 import unittest
@@ -415,10 +416,11 @@ class TrialTest(unittest.TestCase):
         here = host((PC, FITS), (BE, FITS), (BE, FITS))
         tenants = (*here.tenants[:2], dataclasses.replace(here.tenants[2], kind=TenantKind.HOST))
         same = readings.Look(1.0, 0.1, 1e6, 1e7)
+        look = functools.partial(readings.Look, cycles_per_s=1e9)
         for before, after, counts in (
-            (readings.Look(0.5, 0.2, 1e6, 1e7), readings.Look(1.0, 0.01, 1e5, 1e7), False),
-            (readings.Look(0.5, 0.0, 1e3, 1e7), readings.Look(1.0, 0.0, 1e3, 2e7), False),
-            (readings.Look(0.5, 0.2, 1e6, 1e7), readings.Look(1.0, 0.01, 1e5, 2e7), True),
+            (look(0.5, 0.2, 1e6, 1e7), look(1.0, 0.01, 1e5, 1e7), False),
+            (look(0.5, 0.0, 1e3, 1e7), look(1.0, 0.0, 1e3, 2e7), False),
+            (look(0.5, 0.2, 1e6, 1e7), look(1.0, 0.01, 1e5, 2e7), True),
         ):
             looks = [{"t0": same, "t1": same, "t2": one} for one in (before, after)]
             gain = judge.gain(tenants, *looks, {}).speeds

@@ -13,9 +13,9 @@ from tests.unit.build import domain, tenant
 PC, BE = Priority.PC, Priority.BE
 
 
-def look(speed=1.0, stalled=0.0, references=1e7):
-    """A reading whose instructions are unknown: speeds compare as they are."""
-    return Look(speed, stalled, 1e6, references)
+def look(speed=1.0, stalled=0.0, references=1e7, cycles=1e9):
+    """A reading whose instructions per cycle are unknown: speeds compare as they are."""
+    return Look(speed, stalled, 1e6, references, cycles_per_s=cycles)
 
 
 class NowTest(unittest.TestCase):
@@ -165,7 +165,7 @@ class DeviationTest(unittest.TestCase):
 
 class LoadTest(unittest.TestCase):
     def test_other_loads(self):
-        """References by instructions per cycle changed by over a quarter, where misses stall."""
+        """Where misses stall, over a quarter more references an instruction, or time and work."""
         one = tenant("a")
         same = look(1.0, 0.1, 1e7)
         for before, after, other in (
@@ -175,6 +175,15 @@ class LoadTest(unittest.TestCase):
             (same, look(1.0, 0.1, 1.4e7), True),
             (same, look(1.0, 0.1, 0.7e7), True),
             (same, look(0.5, 0.1, 1e7), True),
+            # Twice the time for the same work, as of a program that waits for its disk.
+            (same, look(0.5, 0.1, 1e7, 2e9), False),
+            (same, look(0.5, 0.1, 1.3e7, 2e9), False),
+            (same, look(0.5, 0.1, 1.4e7, 2e9), True),
+            (same, look(0.5, 0.1, 1.3e7, 2.6e9), False),
+            (same, look(0.5, 0.1, 1.4e7, 2.8e9), True),
+            (same, look(1.0, 0.1, 1.3e7, 1.3e9), False),
+            (same, look(1.0, 0.1, 1.4e7, 1.4e9), True),
+            (same, look(1.0, 0.1, 0.7e7, 0.7e9), True),
             (look(1.0, 0.006, 1e7), look(1.0, 0.006, 9e7), False),
             (look(1.0, 0.006, 1e7), look(1.0, 0.007, 9e7), True),
             (look(1.0, 0.007, 1e7), look(1.0, 0.006, 9e7), True),

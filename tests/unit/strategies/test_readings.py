@@ -28,7 +28,7 @@ class LookTest(unittest.TestCase):
         for io, speed in ((False, 2.0), (True, 0.75)):
             with self.subTest(io=io):
                 found = readings.look((tenant("a", 1, io=io),), sample(tenants={"a": rates}))
-                self.assertEqual({"a": Look(speed, 0.25, 3e6, 8e6, 2.0)}, found)
+                self.assertEqual({"a": Look(speed, 0.25, 3e6, 8e6, 2.0, 1.2e9)}, found)
 
     def test_who_has_a_reading(self):
         """Who was measured and is awake, by the cycles of its CPUs that count."""
