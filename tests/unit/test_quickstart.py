@@ -14,6 +14,13 @@ FILES = (
     "quickstart", "setup.cfg", "pyproject.toml", "requirements.txt",
     "test-requirements.txt", "doc/requirements.txt",
 )  # fmt: skip
+# Each of its commands fails so many times, by a lock of another program or by something else.
+APT_GET = """#!/bin/sh
+echo "$*" >>asked-of-apt
+[ "$(grep -c -- "$2" asked-of-apt)" -gt "$(cat times)" ] && exit
+cat reason >&2
+exit 100
+"""
 SUITES = ("unit", "functional", "openstack", "nova", "lab")
 # stestr's own last lines, of as many tests as the suite's folder says: passed, failed, skipped.
 STESTR = """#!/bin/bash
@@ -134,6 +141,38 @@ class QuickstartTestTest(unittest.TestCase):
         self.quickstart("unit")
         pip = next(one for one in asked.read_text().splitlines() if " pip " in one)
         self.assertEqual([*package, *more], pip.split()[-4:])
+
+    def install_packages(self, times, reason):
+        """Let apt-get fail so often, for a reason; return status, lines and its commands."""
+        programs = {"dpkg-query": "#!/bin/sh\n", "apt-get": APT_GET, "sleep": "#!/bin/sh\n",
+                    "sudo": '#!/bin/sh\nexec "$@"\n'}  # fmt: skip
+        for name, text in programs.items():
+            (self.folder / "bin" / name).write_text(text)
+            (self.folder / "bin" / name).chmod(0o755)
+        (self.folder / "times").write_text(str(times))
+        (self.folder / "reason").write_text(reason)
+        status, lines = self.run_script("install")
+        asked = self.folder / "asked-of-apt"
+        words = [one.split()[1] for one in asked.read_text().splitlines()]
+        asked.unlink()
+        return status, lines, words
+
+    def test_packages_wait_for_other_programs(self):
+        """For any lock of apt-get, with a word; not for ever, and for nothing else."""
+        lock = "E: Could not get lock /var/lib/apt/lists/lock. It is held by process 4 (apt-get)\n"
+        other = "E: Unable to locate package git\n"
+        for times, reason, asked, waits, failed in (
+            (0, lock, ["update", "install"], 0, False),
+            (2, lock, ["update"] * 3 + ["install"] * 3, 2, False),
+            (61, lock, ["update"] * 61, 1, True),
+            (1, other, ["update"], 0, True),
+        ):
+            with self.subTest(times=times, reason=reason):
+                status, lines, words = self.install_packages(times, reason)
+                self.assertEqual((int(failed), asked), (status, words), lines)
+                self.assertEqual(waits, sum("waiting for another program" in one for one in lines))
+                self.assertEqual(failed, "quickstart: apt-get failed" in lines)
+                self.assertEqual(failed, reason.strip() in lines)
 
     def test_docs(self):
         """The pages are built with their own requirements; a warning fails the build."""
