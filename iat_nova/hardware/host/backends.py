@@ -26,7 +26,6 @@ from iat_nova.hardware.host.probe import Host, without_cat, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.kernel.msr import L3_MASK
 from iat_nova.hardware.kernel.rollback import Restorable
-from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
 PQOS, PORT_DCA, DEVICE_CLASS, PORT_RMIDS = "pqos-msr", "port dca", "ddio iordt", "iordt rmids"
@@ -210,8 +209,7 @@ def _cat(host: Host, wanted: str) -> ChosenInterface:
     try:
         host.fs.info()
     except HardwareError as error:
-        kernel_has_it = "resctrl" in text_of(host.roots.proc / "filesystems").split()
-        if wanted != "auto" or kernel_has_it:
+        if wanted != "auto" or host.kernel_has_resctrl:
             raise
         load()
         return ChosenInterface("cat", PQOS, message("pqos-instead", error=error.state))

@@ -116,6 +116,11 @@ class Host:
         return {cache.id: self.msr.read(cache.cpus[0], IIO_LLC_WAYS) for cache in caches}
 
     @property
+    def kernel_has_resctrl(self) -> bool:
+        """Whether the kernel has resctrl for this CPU, mounted or not."""
+        return "resctrl" in text_of(self.roots.proc / "filesystems").split()
+
+    @property
     def model(self) -> events.Model | None:
         """The CPU's event tables, None for an unknown CPU."""
         return self.cpu_model.known
@@ -218,7 +223,7 @@ def _resctrl(host: Host) -> list[Finding]:
 
 def _no_resctrl(host: Host) -> Finding:
     """Return why resctrl is missing: mount, kernel or CPU."""
-    if "resctrl" in text_of(host.roots.proc / "filesystems").split():
+    if host.kernel_has_resctrl:
         state = message("resctrl-not-mounted")
         remedy = message("mount-resctrl", path=str(host.roots.resctrl))
     elif "cat_l3" in _flags(host):
@@ -244,10 +249,11 @@ def _flags(host: Host) -> frozenset[str]:
 def without_cat(host: Host) -> HardwareError | None:
     """Return the refusal of a host whose CPU allocates no cache: the cause of other refusals.
 
-    None where the CPU or the kernel offers cache allocation. A Haswell server that was booted
-    without rdt=l3cat counts as a host without, because its kernel shows no flag.
+    None where the CPU or the kernel may offer cache allocation. No flag shows that of a Haswell
+    server: its kernel tries a register, and whether resctrl has L3 shows once it is mounted.
     """
-    if (host.roots.resctrl / "schemata").exists() or "cat_l3" in _flags(host):
+    mounted = (host.roots.resctrl / "schemata").exists()
+    if mounted or host.kernel_has_resctrl or "cat_l3" in _flags(host):
         return None
     return HardwareError(*_no_cat(host))
 

@@ -34,6 +34,7 @@ CPUINFO = {
     "milan": ("AuthenticAMD", 25, 1, "EPYC 7713"),
     "other": ("HygonGenuine", 24, 0, "Hygon C86 7185"),
     "broadwell": ("GenuineIntel", 6, 79, "Xeon E5-2699 v4"),
+    "haswell": ("GenuineIntel", 6, 63, "Xeon E5-2658 v3"),
 }
 
 
@@ -428,6 +429,15 @@ class Choosing(HostCase):
                     self.choose(cat=cat)
                 self.assertEqual(code, caught.exception.state.code)
         self.assertEqual([], self.msr.writes)
+
+    def test_cache_allocation_without_a_flag(self):
+        """A Haswell server's kernel has resctrl all the same: what is missing is its mount."""
+        (self.roots.resctrl / "schemata").unlink()
+        (self.roots.resctrl / "info").rename(self.roots.resctrl / "elsewhere")
+        self.be("haswell", "cqm")
+        self.assertIsNone(probe.without_cat(self.host()))
+        with self.assertRaisesRegex(HardwareError, "mount"):
+            self.choose()
 
     def test_found_stays_found(self):
         """The mask found on DDIO is the one before our writes, however often domains are read."""
