@@ -188,21 +188,23 @@ OF_THE_HOST = frozenset({"cpus-offline", "guest-stale", "switch-stale"})
 def own_warnings(inventories: Iterable[DomainInventory]) -> dict[tuple[str, Message], None]:
     """Return the warnings of tenants themselves with the tenants' names, each once.
 
-    A tenant of several cache domains counts once. A guest in the pool has its own name. Warnings
+    A tenant of several cache domains counts once. Equal names of guests get the beginning of the
+    UUID, also in different cache domains. A guest in the pool has its own name. Warnings
     `OF_THE_HOST` are left out.
     """
     found: dict[tuple[str, Message], None] = {}
-    for inventory in inventories:
-        names = inventory.names
-        for tenant in inventory.tenants:
-            for said in tenant.warnings:
-                inner = said.values.get("warning")
-                if isinstance(inner, Message):  # of a guest in the pool
-                    name, said = str(said.values.get("name")), inner  # noqa: PLW2901
-                else:
-                    name = names[tenant.id]
-                if said.code not in OF_THE_HOST:
-                    found[name, said] = None
+    tenants = [tenant for inventory in inventories for tenant in inventory.tenants]
+    times = Counter(one.name for one in {tenant.key: tenant for tenant in tenants}.values())
+    for tenant in tenants:
+        own = tenant.name + (mark(tenant.uuid) if times[tenant.name] > 1 and tenant.uuid else "")
+        for said in tenant.warnings:
+            inner = said.values.get("warning")
+            if isinstance(inner, Message):  # of a guest in the pool
+                name, said = str(said.values.get("name")), inner  # noqa: PLW2901
+            else:
+                name = own
+            if said.code not in OF_THE_HOST:
+                found[name, said] = None
     return found
 
 

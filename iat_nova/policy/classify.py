@@ -8,6 +8,7 @@ is reported in a warning and becomes no tenant.
 from __future__ import annotations
 
 import dataclasses
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from iat_nova.model import (
@@ -29,6 +30,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.message import Value
 from iat_nova.model.reasons import Code, Reason
+from iat_nova.model.tenants import mark
 from iat_nova.nova import extra_specs
 from iat_nova.nova.extra_specs import Io, Wishes
 from iat_nova.policy.owners import POOL, STACK, Owners, guest_id, owners_of, shared_devices
@@ -211,7 +213,9 @@ def _tenants(
         verdict for key, verdict in verdicts.items() if here & owners.floats.get(key, frozenset())
     ]
     if pool_cpus and members:
-        tenants.append(_pool(rules, domain, pool_cpus, members, owners))
+        names = {guest.uuid: guest.display_name for guest in facts.guests}
+        times = Counter(names.values())
+        tenants.append(_pool(rules, domain, pool_cpus, members, owners, times))
     if host_cpus := _in(owners.host, here):
         tenants.append(_host(rules, domain, host_cpus))
     return tuple(tenants)
@@ -296,7 +300,9 @@ def _pool(
     cpus: tuple[int, ...],
     members: list[_Verdict],
     owners: Owners,
+    times: Mapping[str, int],
 ) -> Tenant:
+    """Return the pool; `times`: how many guests of the host have a display name."""
     highest = max((member.priority for member in members), key=_PRIORITY_ORDER.index)
     priority = rules.pool_priority or highest
     ways, problems = _request(rules.pool_ways, domain, Wishes())
@@ -304,6 +310,7 @@ def _pool(
     warnings = [*owners.notes.get(POOL, ()), *problems]
     for member in members:
         name = member.guest.display_name
+        name += mark(member.guest.uuid) if times[name] > 1 else ""
         if guest_id(member.guest) not in owners.dedicated:  # else the guest's own tenant warns
             warnings += [message("member-warning", name=name, warning=w) for w in member.warnings]
             if member.wishes.llc_ways or member.wishes.llc_ways_max:

@@ -12,6 +12,8 @@ from iat_nova.model import (
     Tenant,
     TenantKind,
     WayRequest,
+    message,
+    own_warnings,
     tenants,
 )
 from tests.unit import frozen
@@ -37,6 +39,22 @@ class TenantTest(unittest.TestCase):
         web, pool = guest(0, "web"), tenant("pool", kind=TenantKind.POOL)
         self.assertEqual((UUIDS[0], UUIDS[0]), (web.uuid, web.key))
         self.assertEqual((None, "pool"), (pool.uuid, pool.key))
+
+    def test_whose_warnings(self) -> None:
+        """Guests of one name are two, also in different cache domains; a guest of both is one."""
+        said = message("guest-tuned")
+        web, other, db = (
+            guest(number, name, warnings=(said,))
+            for number, name in ((0, "web"), (1, "web"), (1, "db"))
+        )
+        for there, names in (
+            ((web, other), ["web (11111111)", "web (22222222)"]),
+            ((web, db), ["web", "db"]),
+            ((web, web), ["web"]),
+            ((web, dataclasses.replace(web, id=f"{UUIDS[0]}/8")), ["web"]),
+        ):
+            found = own_warnings(DomainInventory(domain(), (one,)) for one in there)
+            self.assertEqual([(name, said) for name in names], list(found))
 
     def test_what_nobody_asked_for(self) -> None:
         """A tenant has two ways at first, all bandwidth, and the weight of any other."""

@@ -367,6 +367,9 @@ classes:
         self.assertIn("cachetune", texts(tenant.warnings)[1])
         floating = guest(dedicated_cpus=(), floating_cpus=(4,), warnings=(verbatim("odd pins"),))
         self.assertEqual(("web: odd pins",), texts(self.tenants(facts(floating))["pool"].warnings))
+        twin = guest(uuid="1111111a-0000-0000-0000-000000000001")
+        told = texts(self.tenants(facts(floating, twin))["pool"].warnings)
+        self.assertEqual(("web (00000000): odd pins",), told)
 
 
 class MatchTest(ClassifyCase):
