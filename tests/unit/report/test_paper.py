@@ -87,6 +87,12 @@ class TestStyle(unittest.TestCase):
         self.assertIn("@media screen and (prefers-color-scheme: dark)", self.style)
         self.assertIn("size: A4", self.style)
 
+    def test_long_names_break(self):
+        """Nor has a list of CPUs that lie apart any place where a line may end by itself."""
+        rules = re.findall(r"([^{}]+)\{([^{}]*)\}", self.style)
+        found = {one.strip() for one, rule in rules if "overflow-wrap: anywhere" in rule}
+        self.assertLessEqual({".name", ".step", ".sets", ".stack td"}, found)
+
 
 class TestPage(unittest.TestCase):
     def boxes(self):
