@@ -72,15 +72,13 @@ def has(inventory: DomainInventory, plan: Plan, tenant: str) -> Message:
 def still_failed(state: State, members: tuple[Member, ...]) -> tuple[Failure, ...]:
     """Return the failures that would fail again.
 
-    There are none after a tenant arrived or changed that is critical, or of the stack, or was so;
-    nor after the weight of a tenant changed, as moves are then judged by other weights.
+    There are none after a tenant arrived, left or changed that is critical, or of the stack, or was
+    so; nor after the weight of a tenant changed, as moves are then judged by other weights.
     """
-    new = set(members) - set(state.members)
-    changed = {member.id for member in new}
-    before = [member for member in state.members if member.id in changed]
-    if any(member.priority is not Priority.BE for member in (*new, *before)):
+    new, old = set(members) - set(state.members), set(state.members) - set(members)
+    if any(member.priority is not Priority.BE for member in (*new, *old)):
         return ()
-    weights = {member.id: member.weight for member in before}
+    weights = {member.id: member.weight for member in old}
     if any(member.weight != weights.get(member.id, member.weight) for member in new):
         return ()
     here = {member.id for member in members}

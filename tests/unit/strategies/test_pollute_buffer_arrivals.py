@@ -34,8 +34,8 @@ class StillFailedTest(unittest.TestCase):
         self.assertEqual(["ab", "abc", "c", ""], self.left(here, here, *failures))
         self.assertEqual(["ab", ""], self.left(here, here[:2], *failures))
 
-    def test_who_comes_or_changes(self) -> None:
-        """Nothing has failed for a critical tenant that came or was critical, or other weights."""
+    def test_who_comes_leaves_or_changes(self) -> None:
+        """Nothing has failed once a critical tenant came, left or changed, or weights did."""
         a, b, c = tenant("a", 1, priority=PC), tenant("b", 2), tenant("c", 3)
         for before, after, holds in (
             ((a, b), (a, b), True),
@@ -47,8 +47,9 @@ class StillFailedTest(unittest.TestCase):
             ((a, tenant("b", 2, weight=2.0)), (a, b), False),
             ((a, b), (a, tenant("b", 2, priority=PC)), False),
             ((a, tenant("b", 2, priority=PC)), (a, b), False),
-            ((a, b, c), (b, c), True),
-            ((a, b, tenant("c", 3, priority=PC)), (a, b), True),
+            ((a, b, c), (a, b), True),
+            ((a, b, c), (b, c), False),
+            ((a, b, tenant("c", 3, priority=PC)), (a, b), False),
         ):
             with self.subTest(before=before, after=after):
                 self.assertEqual(["b"] if holds else [], self.left(before, after, failed("b")))
