@@ -59,6 +59,9 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
 
         settings, unusable = self._settings(parsed_args)
         alone = self.names_state(parsed_args, settings.state_dir)
+        if unusable is not None and not self.named_state_dir(parsed_args):
+            # The configuration may name another directory than the environment.
+            alone = alone and state_pointer.holds_snapshot(settings.state_dir)
         done: list[Message] = []
         failed: list[str] = []
         for place in (settings,) if alone else restoring.places(settings):

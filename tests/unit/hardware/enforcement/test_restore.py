@@ -415,6 +415,16 @@ class WithoutConfiguration(MachineCase):
         self.assertEqual((0, ""), (status, err))
         self.assertIn("IIO_LLC_WAYS = 0x600", out)
 
+    def test_an_environment_without_the_configuration(self):
+        """An unusable one may name another directory: all that are noted are restored."""
+        state_pointer.write(self.folder / "state")
+        self.config.write_text("nonsense")
+        with mock.patch.dict(os.environ, {conf.STATE_DIR_VARIABLE: str(self.folder / "unused")}):
+            status, out, err = self.run_it("restore")
+        self.assertIn("done without the configuration", err)
+        self.assertIn("IIO_LLC_WAYS = 0x600", out)
+        self.assertEqual(0, status)
+
     def test_an_earlier_directory_stays_noted(self):
         """While it holds a snapshot; a restore finds the snapshot there."""
         self.moved()
