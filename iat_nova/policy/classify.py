@@ -309,23 +309,18 @@ def _pool(
     attachments = [one for member in members for one in member.guest.attachments]
     warnings = [*owners.notes.get(POOL, ()), *problems]
     for member in members:
+        own = [*member.warnings]
+        if member.wishes.llc_ways or member.wishes.llc_ways_max:
+            own.append(message("member-ways-unused"))
+        if member.rule.weight != 1.0:
+            own.append(message("member-weight-unused"))
+        if member.priority is not priority:
+            asked, given = str(member.priority), str(priority)
+            own.append(message("member-priority-unused", asked=asked, priority=given))
         name = member.guest.display_name
         name += mark(member.guest.uuid) if times[name] > 1 else ""
         if guest_id(member.guest) not in owners.dedicated:  # else the guest's own tenant warns
-            warnings += [message("member-warning", name=name, warning=w) for w in member.warnings]
-            if member.wishes.llc_ways or member.wishes.llc_ways_max:
-                warnings.append(message("member-ways-unused", name=name))
-            if member.rule.weight != 1.0:
-                warnings.append(message("member-weight-unused", name=name))
-            if member.priority is not priority:
-                warnings.append(
-                    message(
-                        "member-priority-unused",
-                        name=name,
-                        asked=str(member.priority),
-                        priority=str(priority),
-                    )
-                )
+            warnings += [message("member-warning", name=name, warning=one) for one in own]
     return Tenant(
         id=POOL,
         name=POOL,

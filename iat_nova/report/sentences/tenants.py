@@ -73,11 +73,11 @@ SENTENCES: Mapping[str, str] = {
     "device-elsewhere": "{device} is on NUMA node {numa_node}, the guest's CPUs are not: DDIO "
     "fills the LLC of the device's socket",
     "member-warning": "{name}: {warning:also}",
-    "member-ways-unused": "{name}: its flavor asks for LLC ways of its own; it floats, so the "
-    "pool's count for it",
-    "member-weight-unused": "{name}: it floats, so the pool's weight, 1, counts, not its class's",
-    "member-priority-unused": "{name} is {asked} and floats, so it gets the pool's priority "
-    "{priority} (pool.priority)",
+    "member-ways-unused": "its flavor asks for LLC ways of its own; it floats, so the pool's count "
+    "for it",
+    "member-weight-unused": "it floats, so the pool's weight, 1, counts, not its class's",
+    "member-priority-unused": "it is {asked} and floats, so it gets the pool's priority {priority} "
+    "(pool.priority)",
     # what libvirt and Nova say of a guest
     "guest-stale": "stale: libvirt unavailable; guests are shown as of {seen_s:utc}",
     "domain-undescribed": "libvirt does not describe it: {error}",

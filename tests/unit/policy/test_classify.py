@@ -23,6 +23,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayMask,
     WayRequest,
+    own_warnings,
     verbatim,
 )
 from iat_nova.policy import classify
@@ -328,9 +329,9 @@ classes:
         pc = guest("a", dedicated_cpus=(), floating_cpus=(4,), extra_specs={"iat:priority": "PC"})
         be = guest("b", dedicated_cpus=(), floating_cpus=(4,))
         for rule, priority, warned in (
-            ("BE", Priority.BE, "a is PC and floats, so it gets the pool's priority BE"),
-            ("PC", Priority.PC, "b is BE and floats"),
-            ("highest", Priority.PC, "b is BE and floats"),
+            ("BE", Priority.BE, "a: it is PC and floats, so it gets the pool's priority BE"),
+            ("PC", Priority.PC, "b: it is BE and floats"),
+            ("highest", Priority.PC, "b: it is BE and floats"),
         ):
             with self.subTest(rule):
                 pool = self.tenants(facts(pc, be), f"pool: {{priority: {rule}}}")["pool"]
@@ -669,9 +670,13 @@ class WaysTest(ClassifyCase):
     def test_floating_guests_have_no_ways_of_their_own(self) -> None:
         """A floating guest's wish for ways is told to be the pool's business."""
         one = guest(dedicated_cpus=(), floating_cpus=(4,), extra_specs={"iat:llc_ways": "3"})
-        pool = self.tenants(facts(one))["pool"]
+        other = dataclasses.replace(one, uuid="u2", display_name="db")
+        classified = self.classify(facts(one, other))
+        (pool,) = (one for one in classified.domains[0].tenants if one.id == "pool")
         self.assertEqual(WayRequest(1, 2, 11), pool.ways)
-        self.assertIn("the pool's count for it", texts(pool.warnings)[0])
+        self.assertIn("db: its flavor asks for LLC ways", texts(pool.warnings)[0])
+        said = [(name, said.code) for name, said in own_warnings(classified.domains.values())]
+        self.assertEqual([(name, "member-ways-unused") for name in ("db", "web")], said)
 
     def test_reserved_ways_join_the_hardware_s(self) -> None:
         """The policy's reserved ways are added to those already reserved."""
