@@ -51,6 +51,7 @@ class PqosAllocator:
         self._devices = devices
         self._opened: Pqos | None = None
         self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
+        self._mine: pqos_saved.Mine | None = None  # written since the first saving
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes of other programs
         self._classes: dict[int, dict[str, ClassMask]] = {}
@@ -95,7 +96,10 @@ class PqosAllocator:
         )
 
     def _domains_of_library(self) -> tuple[CacheDomain, ...]:
-        limits, min_ways = self._limits = self._limits or self._read_limits()
+        can, min_ways = self._limits = self._limits or self._read_limits()
+        self._taken |= self._classes_of_others()
+        free = can.classes - len([n for n in self._taken if n < can.classes])
+        limits = can._replace(classes=free)
         found = []
         for cache in self._topology.caches():
             domain = self._domain(cache, limits)
@@ -110,9 +114,19 @@ class PqosAllocator:
     def _read_limits(self) -> tuple[L3Allocation, int]:
         library = self._library()
         can = library.capability
-        self._taken = frozenset(library.class_of(core.cpu) for core in library.cores) - {0}
-        free = can.classes - len([n for n in self._taken if n < can.classes])
-        return L3Allocation(can.ways, free, can.contention, can.bandwidth), library.min_ways()
+        found = L3Allocation(can.ways, can.classes, can.contention, can.bandwidth)
+        return found, library.min_ways()
+
+    def _classes_of_others(self) -> frozenset[int]:
+        """Return the classes, beside ours, of CPUs that are in no class of ours.
+
+        Other programs may begin to use a class at any time. A class seen once stays theirs: its
+        CPUs may be offline for a while.
+        """
+        library = self._library()
+        ours = {n for numbers in self._numbers.values() for n in numbers.values()}
+        cpus = (core.cpu for core in library.cores if core.cpu not in self._written)
+        return frozenset(map(library.class_of, cpus)) - ours - {0}
 
     def _library(self) -> Pqos:
         if self._opened is None:
@@ -231,6 +245,7 @@ class PqosAllocator:
         wanted |= dict.fromkeys(given_up, (1 << domain.ways) - 1)
         changed = {n: mask for n, mask in wanted.items() if before[n] != mask}
         if changed:
+            self._wrote(classes=changed)
             library.set_masks(l3cat, changed)
             undo.append(lambda: library.set_masks(l3cat, {n: before[n] for n in changed}))
 
@@ -249,6 +264,7 @@ class PqosAllocator:
         limits |= {n: limit for n, limit in found.items() if n not in limits}
         changed = {n: limit for n, limit in limits.items() if before[n] != limit}
         if changed:
+            self._wrote(classes=changed)
             undo.append(lambda: library.set_bandwidth(mba, {n: before[n] for n in changed}))
             library.set_bandwidth(mba, changed)
         for number in limits:
@@ -268,12 +284,20 @@ class PqosAllocator:
         undo.append(lambda: self._put(cpu, was))
 
     def _put(self, cpu: int, number: int) -> None:
+        self._wrote(cpus=(cpu,))
         plugged = self._topology.plugged(cpu)  # before writing: the CPU may go offline meanwhile
         self._library().set_class(cpu, number)
         if number:
             self._written[cpu] = (number, plugged)
         else:
             self._written.pop(cpu, None)
+
+    def _wrote(self, classes: Iterable[int] = (), cpus: Iterable[int] = ()) -> None:
+        """Note classes and CPUs that are about to be written."""
+        if self._mine is not None:
+            self._mine = pqos_saved.Mine(
+                self._mine.classes.union(classes), self._mine.cpus.union(cpus)
+            )
 
     # --------------------------------------------------------------- watching and ending
 
@@ -373,7 +397,9 @@ class PqosAllocator:
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
         self._renew_library()
-        return pqos_saved.save(self._library(), self._written)
+        found = pqos_saved.save(self._library(), self._written)
+        self._mine = self._mine or pqos_saved.Mine()
+        return found
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the settings: offline CPUs and sockets keep their registers, but out of reach."""
@@ -381,7 +407,14 @@ class PqosAllocator:
         return pqos_saved.reachable(self._library(), saved)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore classes, masks and limits; return a message for each change. May be repeated."""
+        """Restore classes, masks and limits; return a message for each change. May be repeated.
+
+        The process that saved them restores only what it wrote: another program may have begun to
+        use other classes since. Another process does not know what was written.
+        """
+        mine = None if "partial" in saved else self._mine
+        if mine is not None:
+            mine = dataclasses.replace(mine, classes=mine.classes - self._taken)
         if "partial" not in saved:
             for memory in (
                 self._classes,
@@ -393,7 +426,7 @@ class PqosAllocator:
             ):
                 memory.clear()
         self._renew_library()
-        return pqos_saved.restore(self._library(), saved)
+        return pqos_saved.restore(self._library(), saved, mine)
 
     def close(self) -> None:
         """Shut libpqos down without changing the hardware."""

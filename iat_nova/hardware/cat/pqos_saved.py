@@ -7,6 +7,7 @@ their registers, out of reach.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable, Container, Mapping
 from typing import Any
@@ -26,6 +27,17 @@ SHAPE = record(
     {"partial": whole(1, 1)},
 )
 """The schema of saved registers; `partial` marks those that were out of reach."""
+
+_TABLES = ("masks", "bandwidth")
+"""The keys of values by class, in each cache domain."""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Mine:
+    """The classes whose registers a process wrote, and the CPUs that it put into classes."""
+
+    classes: frozenset[int] = frozenset()
+    cpus: frozenset[int] = frozenset()
 
 
 def save(library: Pqos, ours: Container[int]) -> dict[str, Any]:
@@ -54,15 +66,21 @@ def _without_theirs(saved: Mapping[str, Any]) -> dict[str, Any]:
     A class that a CPU had before an agent's first write is never written, and neither is that CPU:
     a restore would undo what its program has changed since.
     """
-    theirs = set(map(str, saved["classes"].values())) - {"0"}
-    ours = {
+    theirs = set(saved["classes"].values()) - {0}
+    known = {int(n) for key in _TABLES for one in saved[key].values() for n in one}
+    return _of_these(saved, known - theirs)
+
+
+def _of_these(saved: Mapping[str, Any], classes: Container[int]) -> dict[str, Any]:
+    """Return saved registers with the masks and limits of these classes alone."""
+    kept = {
         key: {
-            number: {n: value for n, value in values.items() if n not in theirs}
+            number: {n: value for n, value in values.items() if int(n) in classes}
             for number, values in saved[key].items()
         }
-        for key in ("masks", "bandwidth")
+        for key in _TABLES
     }
-    return {**saved, **ours}
+    return {**saved, **kept}
 
 
 def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
@@ -96,18 +114,23 @@ def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
     return Reach(now if reached else None, later | {"partial": 1}, tuple(places))
 
 
-def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+def restore(
+    library: Pqos, saved: Mapping[str, Any], mine: Mine | None = None
+) -> tuple[Message, ...]:
     """Restore the registers; return a message for each change. May be repeated.
 
-    CPUs that had, or have now, a class of another program are not written.
+    CPUs that had, or have now, a class of another program are not written. `mine`: the only classes
+    and CPUs to restore; None: all of them.
     """
     saved = _without_theirs(saved)
+    if mine is not None:
+        saved = _of_these(saved, mine.classes)
     found = {int(cpu): number for cpu, number in saved["classes"].items()}
     theirs = set(found.values()) - {0}
     if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
         found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
     steps: list[Callable[[], Message | None]] = [
-        functools.partial(_put_back_class, library, cpu, theirs)
+        functools.partial(_put_back_class, library, cpu, theirs, mine)
         for cpu, number in found.items()
         if not number
     ]
@@ -119,9 +142,13 @@ def restore(library: Pqos, saved: Mapping[str, Any]) -> tuple[Message, ...]:
     return put_all_back(steps, lambda step: step())
 
 
-def _put_back_class(library: Pqos, cpu: int, theirs: Container[int]) -> Message | None:
+def _put_back_class(
+    library: Pqos, cpu: int, theirs: Container[int], mine: Mine | None
+) -> Message | None:
     now = library.class_of(cpu)
     if now == 0 or now in theirs:
+        return None
+    if mine is not None and cpu not in mine.cpus and now not in mine.classes:
         return None
     library.set_class(cpu, 0)
     return message("cpu-class-restored", cpu=cpu, number=0)

@@ -591,12 +591,49 @@ class MsrInterface(MsrCase, unittest.TestCase):
                                               self.registers.values[10][0]))  # fmt: skip
             self.assertEqual([0, 0, 5, 0], [self.registers.classes.get(cpu, 0) for cpu in range(4)])
 
+    def test_a_class_that_another_program_begins_to_use(self):
+        """It is neither taken for a class of ours, nor reset by the process that restores."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        found = self.state()
+        self.apply(a=((0,), 0x3))
+        self.registers.values[10][2], self.registers.limits[20][2] = 0x70, 50
+        self.registers.classes[3] = 2
+        self.assertEqual([7, 7], [domain.classes for domain in self.allocator.domains()])
+        self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        self.assertEqual([1, 3, 2], [self.registers.classes[cpu] for cpu in (0, 1, 3)])
+        self.assertEqual(0x70, self.registers.values[10][2])
+        with raises(self, HardwareError, "put CPU 3 into class 2"):
+            self.apply(a=((0, 3), 0x3))
+        found[0]["10"]["2"], found[1]["3"], found[2]["20"]["2"] = 0x70, 2, 50
+        for _ in range(2):
+            self.allocator.restore(saved)
+            self.assertEqual(found, self.state())
+
+    def test_a_class_of_ours_that_another_program_uses_afterwards(self):
+        """What was given up may be another program's by then."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        self.apply(a=((0,), 0x3))
+        self.registers.values[10][2], self.registers.classes[3] = 0x70, 2
+        self.apply(a=((0, 1), 0x3))
+        self.allocator.restore(saved)
+        self.assertEqual((0x70, 2), (self.registers.values[10][2], self.registers.classes[3]))
+        self.assertEqual([0, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
+
+    def test_a_cpu_of_ours_that_another_program_moved(self):
+        """It goes back to class 0, over that change."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        self.apply(a=((0, 1), 0x3))
+        self.registers.classes[1] = 5
+        self.allocator.restore(saved)
+        self.assertEqual(0, self.registers.classes[1])
+
     def test_a_restore_beside_another_programs_cpus_offline(self):
         """Nothing waits for them, and their class is known all the same, then and later."""
         self.registers.classes |= {3: 5, 6: 6}
         allocator = self.make()
         saved = json.loads(json.dumps(allocator.save()))
-        self.apply(a=((0, 1), 0x3))
+        allocator.apply(0, (ClassMask("a", (0, 1), WayMask(0x3)),))
         self.registers.classes[2] = 5
         self.cpus.unplug(3)
         reach = allocator.reachable(saved)
