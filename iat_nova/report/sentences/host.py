@@ -77,7 +77,7 @@ _FINDINGS: Mapping[str, str] = {
     "monitored-traffic": "memory traffic",
     # libpqos
     "libpqos-usable": "{library}, for cat_interface = pqos-msr",
-    "libpqos-not-needed": "not installed, and not needed: resctrl is there",
+    "libpqos-not-needed": "not installed; with resctrl, only cat_interface = pqos-msr needs it",
     "libpqos-in-use": "process {pid} holds {path}: it allocates cache, or is about to",
     # whose rights
     "rights-of-service": "of the service: {account:also}",
