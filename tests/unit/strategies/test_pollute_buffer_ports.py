@@ -164,6 +164,24 @@ class AsideTest(unittest.TestCase):
                 for aside, share in left.items():
                     self.assertAlmostEqual(stake * (1 - share**0.5), promised[aside])
 
+    def test_back_one_by_one(self) -> None:
+        """A port comes back where its owners are stalled, once the moves before have settled."""
+        here = server()
+        sample = _Seen(here, 0.1, 0.0).sample(None, 9.0, random.Random(1), 0.0)
+        now = judge.Now.seen(here.inventory, sample)
+        found = plan.found(here.inventory.domain, 2)
+        aside = dataclasses.replace(found, aside=frozenset((DISK, OTHER)))
+        for settled in (True, False):
+            view = View(here.inventory, Parameters(), sample, now.looks, settled=settled)
+            back = {move.subject: (promise, move) for promise, move in moves._aside(view, aside)}
+            self.assertEqual({DISK, OTHER} if settled else set(), set(back))
+            for port, owner, left in ((DISK, "t1", OTHER), (OTHER, "t2", DISK)):
+                if settled:
+                    promise, move = back[port]
+                    self.assertEqual(view.stake(frozenset((owner,))), promise)
+                    self.assertEqual(frozenset((left,)), move.plan.aside)
+                    self.assertEqual({"port": port}, dict(move.what.values))
+
     def test_undone_where_nobody_gains(self) -> None:
         """The trial is told, and undone."""
         run = Aside(0.0)
