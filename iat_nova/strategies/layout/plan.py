@@ -218,8 +218,6 @@ def _settle(
 
 def _present(part: Partition, held: Mapping[str, int]) -> int:
     """Return the present mask of most members; 0 if no member has a mask."""
-    if len(part.tenants) == 1:
-        return held.get(part.tenants[0], 0)
     masks = collections.Counter(held[tenant] for tenant in part.tenants if tenant in held)
     return min(masks, key=lambda mask: (-masks[mask], mask), default=0)
 

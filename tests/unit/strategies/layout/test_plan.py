@@ -636,6 +636,70 @@ class GroupingTest(unittest.TestCase):
         self.assertTrue(all(found.mask_of(each.tenant) for each in wants))
 
 
+class UnitTest(unittest.TestCase):
+    """Ways that come together, and ways between which reserved ones lie."""
+
+    def placed(self, domain, *wants, **more):
+        """The masks by tenants; those that share are joined by a plus sign."""
+        found = layout.plan(domain, 2, wants, None, **{"avoid": False, **more})
+        self.assertTrue(found.exact)
+        masks = {"+".join(group.tenants): int(group.mask) for group in found.groups}
+        self.assertEqual(any("+" in name for name in masks), found.grouped)
+        return masks
+
+    def test_counts_are_cut_where_a_unit_leaves_no_place(self):
+        """A mask of two ways has the unit; the second has a single way, which two share."""
+        five = build.domain(5, coerced_ways=WayMask(0x0E))
+        a, b, c = want("a", 2, "PC", 2.0), want("b", 2, "PC", 1.0), want("c", 2)
+        self.assertEqual({"a": 0x0E, "b": 0x01}, self.placed(five, a, b))
+        self.assertEqual({"a": 0x0E, "c": 0x01}, self.placed(five, a, c))
+        self.assertEqual({"a": 0x0E, "c+d": 0x01}, self.placed(five, a, c, want("d", 2)))
+
+    def test_a_unit_of_three_at_the_top(self):
+        """Ten tenants need nine places: the largest has the unit, of the others two share."""
+        three = build.domain(11, coerced_ways=WayMask(0x700))
+        wants = [want(f"p{n}", 1 + (n == 0), "PC", n) for n in range(10)]
+        alone = {f"p{n}": 1 << (8 - n) for n in range(1, 8)}
+        self.assertEqual(
+            {"p0": 0x700, **alone, "p8+p9": 0x01}, self.placed(three, *wants, avoid=True)
+        )
+
+    def test_masks_across_reserved_ways(self):
+        """Only sparse masks, and only where no unbroken mask has the count; else it is cut."""
+        for sparse, ways, mask in (
+            (False, 6, 0x7E0),
+            (False, 7, 0x7E0),
+            (False, 10, 0x7E0),
+            (True, 6, 0x7E0),
+            (True, 7, 0x0EF),
+            (True, 10, 0x7EF),
+        ):
+            with self.subTest(sparse=sparse, ways=ways):
+                gap = build.domain(reserved_ways=WayMask(0x10), sparse_masks=sparse)
+                self.assertEqual({"a": mask}, self.placed(gap, want("a", ways)))
+        for sparse, masks in (
+            (False, {"a": 0x3E0, "b": 0x00F}),
+            (True, {"a": 0x02F, "b": 0x7C0}),
+        ):
+            gap = build.domain(reserved_ways=WayMask(0x10), sparse_masks=sparse)
+            wants = want("a", 5, "PC"), want("b", 5)
+            self.assertEqual(masks, self.placed(gap, *wants, avoid=True))
+            wants = want("a", 6, "PC"), want("b", 4)
+            self.assertEqual({"a": 0x7E0, "b": 0x00F}, self.placed(gap, *wants, avoid=True))
+
+    def test_a_unit_outside_of_the_closed_ways(self):
+        """Stays open; a unit with a way of DDIO's is closed as a whole."""
+        for unit, mask in ((0x003, 0x1FF), (0x300, 0x0FF)):
+            domain = build.domain(coerced_ways=WayMask(unit))
+            self.assertEqual({"a": mask}, self.placed(domain, want("a", 9), forbid=True))
+
+    def test_ddio_above_reserved_ways(self):
+        """It has the topmost of the others."""
+        gap = build.domain(reserved_ways=WayMask(0x10))
+        for ways, mask in ((10, 0x7EF), (9, 0x7EE), (6, 0x7E0), (0, 0x000)):
+            self.assertEqual(mask, layout.ddio_mask(gap, ways))
+
+
 class ErrorTest(unittest.TestCase):
     """What cannot be laid out is refused with a reason."""
 
@@ -643,6 +707,9 @@ class ErrorTest(unittest.TestCase):
         """DDIO cannot have more ways than there are."""
         with raises(self, LayoutError, "DDIO cannot have 12 ways, because only 11 of the 11"):
             layout.plan(SKYLAKE, 12, [], None, avoid=True)
+        for ways in (-1, 11):
+            with self.assertRaises(LayoutError):
+                layout.ddio_mask(build.domain(reserved_ways=WayMask(0x1)), ways)
 
     def test_no_way_left(self):
         """With all ways DDIO's alone there is nothing to give."""
