@@ -11,7 +11,6 @@ def open_ways(domain: CacheDomain) -> WayMask:
 
     If reserved ways divide the cache, return the longest unbroken run.
     """
-    free = ((1 << domain.ways) - 1) & ~domain.reserved_ways
     lengths = range(domain.ways, 0, -1)
     spans = (WayMask.span(at, n) for n in lengths for at in range(domain.ways - n + 1))
-    return next((span for span in spans if span & free == span), WayMask(0))
+    return next((span for span in spans if not span & domain.reserved_ways), WayMask(0))
