@@ -18,7 +18,7 @@ from iat_nova.hardware.cat import limits, pqos_saved
 from iat_nova.hardware.cat.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.cat.pqos_lib import Core, Pqos
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
-from iat_nova.hardware.kernel.rollback import Reach, Step, undoing
+from iat_nova.hardware.kernel.rollback import Reach, SavedKeys, Step, undoing
 from iat_nova.hardware.kernel.shape import Shape
 from iat_nova.hardware.kernel.topology import Cache, Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
@@ -51,6 +51,7 @@ class PqosAllocator:
         self._devices = devices
         self._opened: Pqos | None = None
         self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
+        self._saved = SavedKeys()  # libpqos's numbers of caches
         self._mine: pqos_saved.Mine | None = None  # written since the first saving
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes of other programs
@@ -190,6 +191,8 @@ class PqosAllocator:
         """Program exactly these classes; see `api.CacheAllocator`."""
         found = limits.find(self.domains(), domain)
         limits.check_classes(found, classes)
+        if not self._saved.has(self._l3cat(found)):
+            raise DomainOffline(domain)
         limits.check_unchanged(lambda: self.inspect(domain))
         named = {item.name: item for item in classes}
         numbers = limits.numbered(named, self._numbers.get(domain, {}), self._taken)
@@ -399,6 +402,7 @@ class PqosAllocator:
         self._renew_library()
         found = pqos_saved.save(self._library(), self._written)
         self._mine = self._mine or pqos_saved.Mine()
+        self._saved.renew(found["masks"])
         return found
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:

@@ -23,7 +23,7 @@ from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX
 from iat_nova.hardware.cat.resctrl_lines import GroupLines
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
-from iat_nova.hardware.kernel.rollback import AllReachable, Step, undoing
+from iat_nova.hardware.kernel.rollback import AllReachable, SavedKeys, Step, undoing
 from iat_nova.model import CacheDomain, Message, WayMask, message
 
 
@@ -38,6 +38,7 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        self._saved = SavedKeys()
         self._use(ResctrlMemory())
 
     def _use(self, memory: ResctrlMemory) -> None:
@@ -78,6 +79,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         """
         found = limits.find(self._limits(), domain)
         limits.check_classes(found, classes)
+        self._saved.check(domain)
         limits.check_unchanged(lambda: self.inspect(domain))
         named = {item.name: item for item in classes}
         slots = limits.numbered(named, self.memory.slots.get(domain, {}))
@@ -334,7 +336,9 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
-        return resctrl_saved.save(self.fs)
+        found = resctrl_saved.save(self.fs)
+        self._saved.renew(frozenset().union(*found["default"].values()))
+        return found
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Remove our groups, and restore the saved settings; return messages.

@@ -21,7 +21,7 @@ from iat_nova.hardware.kernel.msr import (
     SavedRegisters,
     Wrapping,
 )
-from iat_nova.hardware.kernel.rollback import Reach
+from iat_nova.hardware.kernel.rollback import Reach, SavedKeys
 from iat_nova.model import Message, message
 
 _WHOLE = (1 << 64) - 1
@@ -32,7 +32,8 @@ class ChaMsr:
 
     `domains` returns an online CPU for every domain. `slices`: number of slices per package;
     `counted`: number of counted slices, None: all. Boxes in use by other programs are refused; a
-    domain with a box that does not count for us is absent.
+    domain with a box that does not count for us is absent. So is a domain that came online after
+    the last `save`, until the next `watch`.
     """
 
     shape = CHA_REGISTERS
@@ -58,6 +59,7 @@ class ChaMsr:
         self._counted = spread(slices, counted)
         self._factor = (slices, len(self._counted))
         self._saved = SavedRegisters(msr, self._reach)
+        self._writable = SavedKeys()
         self._totals: dict[tuple[int, int], Wrapping] = {}  # (domain, slice)
         self._ours: set[tuple[int, int]] = set()  # boxes that count for us
         self._cpus: Mapping[int, int] = {}
@@ -67,7 +69,8 @@ class ChaMsr:
 
     def watch(self) -> None:
         """Program the boxes that do not count for us yet. Raises `HardwareError`."""
-        self._cpus = self._domains()
+        there = self._domains()
+        self._cpus = {domain: cpu for domain, cpu in there.items() if self._writable.has(domain)}
         for domain, cpu in self._cpus.items():
             for box in self._counted:
                 if (domain, box) not in self._ours or not self._is_ours(cpu, box):
@@ -168,9 +171,11 @@ class ChaMsr:
 
     def save(self) -> list[list[int]]:
         """Return, as plain JSON values, the registers that `watch` may change, by package."""
-        registers = self._registers_changed()
-        places = ((domain, cpu, at) for domain, cpu in self._domains().items() for at in registers)
-        return self._saved.save(places)
+        registers, there = self._registers_changed(), self._domains()
+        places = ((domain, cpu, at) for domain, cpu in there.items() for at in registers)
+        found = self._saved.save(places)
+        self._writable.renew(there)
+        return found
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
         """Divide saved registers: some can be restored now, others wait for an offline socket."""

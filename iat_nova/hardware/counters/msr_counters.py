@@ -24,7 +24,7 @@ from iat_nova.hardware.kernel.msr import (
     SavedRegisters,
     Wrapping,
 )
-from iat_nova.hardware.kernel.rollback import Reach
+from iat_nova.hardware.kernel.rollback import Reach, SavedKeys
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import Message, message
 
@@ -41,7 +41,7 @@ class MsrCounters:
 
     `watch` programs counters, and `close` restores the original values. A CPU that was offline, or
     whose registers another program reset, is absent in this reading and programmed again by the
-    next `watch`. Totals never decrease.
+    next `watch`. So is a CPU that came online after the last `save`. Totals never decrease.
     """
 
     shape = CORE_REGISTERS
@@ -62,6 +62,7 @@ class MsrCounters:
         self._clock = clock
         self._domains = domains
         self._saved = SavedRegisters(msr, self._reach)
+        self._writable = SavedKeys()
         self._counted: set[int] = set()
         self._totals: dict[int, Wrapping] = {}
 
@@ -70,7 +71,7 @@ class MsrCounters:
 
     def watch(self, cpus: Iterable[int]) -> None:
         """Count on exactly these CPUs from now on; see `api.Counters`."""
-        wanted = set(cpus) & self._topology.online()
+        wanted = set(filter(self._writable.has, self._topology.online().intersection(cpus)))
         gone = self._counted - wanted
         self._saved.put_back(gone)
         self._counted -= gone
@@ -138,8 +139,10 @@ class MsrCounters:
     def save(self) -> list[list[int]]:
         """Return, as plain JSON values, the registers that `watch` may change, by CPU."""
         registers = (PERF_GLOBAL_CTRL, *(PERFEVTSEL + n for n in _COUNTERS))
-        places = ((cpu, cpu, at) for cpu in sorted(self._topology.online()) for at in registers)
-        return self._saved.save(places)
+        online = sorted(self._topology.online())
+        found = self._saved.save((cpu, cpu, at) for cpu in online for at in registers)
+        self._writable.renew(online)
+        return found
 
     def reachable(self, saved: Sequence[Sequence[int]]) -> Reach:
         """Divide the registers: an offline CPU keeps its registers, but out of reach."""

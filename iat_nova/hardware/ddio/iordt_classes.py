@@ -35,7 +35,7 @@ from iat_nova.hardware.ddio.iordt_found import FoundTags
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr
-from iat_nova.hardware.kernel.rollback import Step, undoing
+from iat_nova.hardware.kernel.rollback import SavedKeys, Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
@@ -93,7 +93,8 @@ class DeviceClass:
         self._domains = domains
         self._found = found
         self._settings = FoundTags(msr, topology, self._registers, Tag.CLASS, CLASSES_ON)
-        self.save, self.reachable = self._settings.save, self._settings.reachable
+        self.reachable = self._settings.reachable
+        self._saved = SavedKeys()
         self._tags: dict[Channel, int] = {}  # as written; empty while devices have no class
         self._on: set[int] = set()  # domains that this process has switched on
         self._number = 0  # of the class of all devices, while this class exists
@@ -133,6 +134,7 @@ class DeviceClass:
         """Put a domain's devices into their class with their present ways; return all tags."""
         if domain.id in self._on:
             return self._tags
+        self._saved.check(domain.id)
         cpu = self._settings.cpu(domain.id)
         ways = self._found.mask_of(domain)
         if not ways:
@@ -308,6 +310,12 @@ class DeviceClass:
             if cache.id in self._on and not self._settings.is_on(cache.cpus[0]):
                 told.append(message("iordt-switch-changed", domain=cache.id))
         return tuple(told)
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        found = self._settings.save()
+        self._saved.renew(found["switches"])
+        return found
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore switches and tags; return a message for each change. May be repeated."""

@@ -12,7 +12,7 @@ from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.hardware.cat.resctrl_text import parse_masks
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr, with_bits
-from iat_nova.hardware.kernel.rollback import AllReachable, Reach, put_all_back
+from iat_nova.hardware.kernel.rollback import AllReachable, Reach, SavedKeys, put_all_back
 from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.hardware.kernel.topology import Cache, Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
@@ -43,6 +43,7 @@ class MsrDdio:
         self._msr = msr
         self._domains = domains
         self._topology = topology
+        self._saved = SavedKeys()
         self._known: tuple[CacheDomain, ...] = ()
 
     def read(self, domain: int) -> WayMask | None:
@@ -57,6 +58,7 @@ class MsrDdio:
         """Set the register; return the ways as read back. Raises `HardwareError`."""
         found, cpu = self._find(domain)
         limits.check_ddio(found, mask)
+        self._saved.check(domain)
         other = self._msr.read(cpu, IIO_LLC_WAYS) & ~_ways(found)  # other bits are kept
         self._msr.write(cpu, IIO_LLC_WAYS, other | mask)
         return self._read(found, cpu)
@@ -85,10 +87,12 @@ class MsrDdio:
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
-        return {
+        found = {
             str(cache.id): f"{self._msr.read(cache.cpus[0], IIO_LLC_WAYS):x}"
             for cache in self._topology.caches()
         }
+        self._saved.renew(found)
+        return found
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the registers: an offline socket keeps its register, but out of reach."""
@@ -136,6 +140,7 @@ class IoAllocDdio(AllReachable):
     def __init__(self, fs: ResctrlFs, domains: Domains) -> None:
         self._fs = fs
         self._domains = domains
+        self._saved = SavedKeys()
 
     def state(self) -> str:
         """Return ``enabled``, ``disabled`` or ``not supported``."""
@@ -167,6 +172,7 @@ class IoAllocDdio(AllReachable):
         found = limits.find(self._domains(), domain)
         if mask:
             limits.check_ddio(found, mask)
+        self._saved.check(domain)
         with self._fs.locked():
             if self.state() != "enabled":
                 if not mask:
@@ -193,6 +199,7 @@ class IoAllocDdio(AllReachable):
         """Return, as plain JSON values, the settings for `restore`."""
         state = self.state()
         masks = self._masks() if state == "enabled" else {}
+        self._saved.renew(masks if state == "enabled" else None)  # disabled again as a whole
         return {
             "state": state,
             "masks": {str(domain): f"{mask:x}" for domain, mask in masks.items()},

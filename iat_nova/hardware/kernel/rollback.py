@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, Protocol, TypeVar
 
-from iat_nova.hardware.api import HardwareError, joined
+from iat_nova.hardware.api import DomainOffline, HardwareError, joined
 from iat_nova.hardware.kernel.shape import Shape
 from iat_nova.model import Message, message
 
@@ -57,6 +57,30 @@ class AllReachable:
     def reachable(self, saved: Any) -> Reach:
         """Return all saved settings as settings to restore now; see `Restorable`."""
         return Reach(saved)
+
+
+class SavedKeys:
+    """The CPUs or cache domains whose settings the last saving found: others are not written.
+
+    What comes online after the saving could not be restored. It is written after the next saving.
+    Without any saving (a tool, a machine in memory) all may be written.
+    """
+
+    def __init__(self) -> None:
+        self._keys: frozenset[int] | None = None
+
+    def renew(self, keys: Collection[int | str] | None) -> None:
+        """Take exactly these keys as saved; None: every key."""
+        self._keys = None if keys is None else frozenset(map(int, keys))
+
+    def has(self, key: int) -> bool:
+        """Return whether a key may be written."""
+        return self._keys is None or key in self._keys
+
+    def check(self, domain: int) -> None:
+        """Raise `DomainOffline` for a domain that was offline at the last saving."""
+        if not self.has(domain):
+            raise DomainOffline(domain)
 
 
 @contextlib.contextmanager

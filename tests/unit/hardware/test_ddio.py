@@ -191,6 +191,20 @@ class IoAlloc(Folder, contract.DdioContract, unittest.TestCase):
         with raises(self, DomainOffline, "domain 1: none of its CPUs"):
             self.ddio.read(1)
 
+    def test_a_domain_online_after_the_saving(self):
+        """Its mask could not be restored, except by disabling all."""
+        mask = self.tree._masks.pop(1)
+        self.tree._show()
+        self.ddio.save()
+        self.tree._masks[1] = mask
+        self.tree._show()
+        with self.assertRaises(DomainOffline):
+            self.ddio.write(1, WayMask(0xF000))
+        self.assertEqual(mask, self.tree._masks[1])
+        self.tree.write("info/L3/io_alloc", "0")
+        self.ddio.save()
+        self.assertEqual(0xF000, self.ddio.write(1, WayMask(0xF000)))
+
     def test_masks_restored(self):
         """Where it was enabled before, its masks are put back."""
         self.ddio.write(1, WayMask(0xF000))

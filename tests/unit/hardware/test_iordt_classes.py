@@ -232,6 +232,23 @@ class Contract(Case, contract.DdioContract, unittest.TestCase):
         self.assertEqual(1, len(self.fresh().restore(reach.now)))
         self.assertEqual([0, 0], self.switches())
 
+    def test_a_domain_online_after_the_saving(self):
+        """Its switch could not be restored: it stays off until the next saving."""
+        for cpu in (2, 3):
+            self.tree.unplug(cpu)
+            self.msr.off.add(cpu)
+        self.ddio.save()
+        self.msr.off.clear()
+        for cpu in (2, 3):
+            self.tree.plug(cpu)
+        with self.assertRaises(DomainOffline):
+            self.ddio.write(1, WayMask(0x7C0))
+        self.ddio.write(0, WayMask(0x7C0))
+        self.assertEqual([1, 0], self.switches())
+        self.ddio.save()
+        self.ddio.write(1, WayMask(0x7C0))
+        self.assertEqual([1, 1], self.switches())
+
 
 NIC0, NIC1, DISK, SHARED = "0000:3b:00.0", "0000:3b:00.1", "0000:3d:00.0", "0000:af:00.0"
 

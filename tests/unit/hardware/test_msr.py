@@ -235,6 +235,17 @@ class CoreRegisters(Machine):
         self.assertEqual(0x4300C0, self.msr.get(1, msr.PERFEVTSEL))
         self.assertEqual(CoreCounts(101, 101, 101, 101), self.count(1, 2, 2, 2, 2))
 
+    def test_online_after_the_saving(self):
+        """A CPU that was offline then could not be restored: it counts after the next saving."""
+        self.unplug(1)
+        self.counters.save()
+        self.plug(1)
+        self.counters.watch([0, 1])
+        self.assertEqual([0x4300C0, 0], [self.msr.get(cpu, msr.PERFEVTSEL) for cpu in (0, 1)])
+        self.counters.save()
+        self.counters.watch([0, 1])
+        self.assertEqual({0, 1}, self.counters.read().cores.keys())
+
     def test_restored_by_another_process(self):
         """What was saved before the first write puts every register back, once."""
         found = 1 << 34 | 0x77  # with adaptive PEBS, as the kernel leaves it
@@ -277,6 +288,21 @@ class ChaRegisters(Machine):
             self.assertEqual(0x402435, self.msr.get(cpu, 0xE02))
             self.assertEqual(0x10049033, self.msr.get(cpu, 0xE06))
         self.assertEqual(0, self.msr.get(0, 0xE11))
+
+    def test_online_after_the_saving(self):
+        """The boxes of a package that was offline then are left alone until the next saving."""
+        reader = self.reader()
+        for cpu in (2, 3):
+            self.unplug(cpu)
+        reader.save()
+        for cpu in (2, 3):
+            self.plug(cpu)
+        reader.watch()
+        self.assertEqual([0x401435, 0], [self.msr.get(cpu, 0xE01) for cpu in (0, 2)])
+        self.assertEqual({0}, reader.read().keys())
+        reader.save()
+        reader.watch()
+        self.assertEqual({0, 1}, reader.read().keys())
 
     def test_extended_umask(self):
         """From Ice Lake on the opcodes are in bits 32 and up of the event select."""

@@ -754,6 +754,20 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.make().restore(saved)
         self.assertEqual(0, self.registers.classes[1])
 
+    def test_a_socket_online_after_the_saving(self):
+        """Its masks could not be restored: nothing is written there until the next saving."""
+        for cpu in (4, 5, 6, 7):
+            self.cpus.unplug(cpu)
+        self.allocator.save()
+        for cpu in (4, 5, 6, 7):
+            self.cpus.plug(cpu)
+        found, classes = self.state(), (ClassMask("b", (4,), WayMask(0xC)),)
+        with self.assertRaises(DomainOffline):
+            self.allocator.apply(1, classes)
+        self.assertEqual(found, self.state())
+        self.allocator.save()
+        self.assertEqual({"b": 0xC}, self.allocator.apply(1, classes))
+
     def test_a_socket_offline_at_the_end(self):
         """What it has stays in its registers, so it waits; the rest is restored, and stays so."""
         saved = json.loads(json.dumps(self.allocator.save()))

@@ -151,6 +151,19 @@ class Applying(Tree, unittest.TestCase):
 class Resctrls(Applying):
     """What is particular to resctrl."""
 
+    def test_a_domain_online_after_the_saving(self):
+        """The default group's mask there could not be restored: nothing is written there."""
+        for cpu in (4, 5, 6, 7):
+            self.tree.unplug(cpu)
+        self.allocator.save()
+        for cpu in (4, 5, 6, 7):
+            self.tree.plug(cpu)
+        with self.assertRaises(DomainOffline):
+            self.apply(1, **{DEFAULT_CLASS: ((), 0x3F)})
+        self.assertEqual(self.found, self.tree.state())
+        self.allocator.save()
+        self.assertEqual({DEFAULT_CLASS: 0x3F}, self.apply(1, **{DEFAULT_CLASS: ((), 0x3F)}))
+
     def test_groups_serve_all_domains(self):
         """Classes of two domains share groups: as many as the fuller domain needs."""
         self.apply(0, a=((0,), 0x3), b=((1,), 0xC))

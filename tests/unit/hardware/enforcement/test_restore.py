@@ -637,6 +637,29 @@ class SocketOffline(MachineCase):
             restoring.snapshot(self.settings(), self.host()).restore()
             self.assertEqual(0x600, self.msr.get(2, 0xC8B))
 
+    def test_a_socket_that_comes_between_the_saving_and_the_write(self):
+        """It is written at the next layout, with its settings saved, and restored after a crash."""
+        owned = self.ownership
+        domain = owned.machine.allocator.domains()[1]
+        inventory = DomainInventory(domain, (tenant("g", 3, id="g/1"),))
+        layout = Layout(WayMask(0x7C0), (Group(("g/1",), WayMask(0x3)),))
+        with owned.held():
+            enforcer, extend = wiring.enforcer(owned), owned.snapshot.extend
+
+            def come() -> None:
+                extend()
+                self.plug()
+
+            self.unplug()
+            came = mock.patch.object(owned.snapshot, "extend", come)
+            with came, self.assertRaises(DomainOffline):
+                enforcer.apply(inventory, layout)
+            self.assertEqual(0x600, self.msr.get(2, 0xC8B))
+            enforcer.apply(inventory, layout)
+            self.assertEqual(0x7C0, self.msr.get(2, 0xC8B))
+            restoring.snapshot(self.settings(), self.host()).restore()
+            self.assertEqual(0x600, self.msr.get(2, 0xC8B))
+
 
 class Told(Journal):
     """What was told."""
