@@ -85,4 +85,5 @@ def _remedy(error: OSError) -> str:
 def spool_dir(conf: cfg.ConfigOpts) -> str:
     """Return the folder that the agent reads with the same configuration."""
     conf.register_opts(OPTS, group="iat")
-    return str(conf.iat.spool_dir or f"{conf.iat.state_dir}/spool")
+    state_dir = conf.iat.state_dir or OPTS[0].default  # also for an option without a value
+    return str(conf.iat.spool_dir or f"{state_dir}/spool")

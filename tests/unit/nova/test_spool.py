@@ -1,19 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the notification driver keeps, and that it stays small."""
 
+import importlib
 import os
 import pathlib
 import re
 import resource
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from oslo_config import cfg
 
 from iat_nova import conf
 from iat_nova.inventory.spool import Spool
@@ -285,3 +289,20 @@ class OptionsTest(unittest.TestCase):
         self.assertIsNone(options["spool_dir"].default)
         settings_ = conf.load()
         self.assertEqual(settings_.state_dir / "spool", settings_.spool_dir)
+
+    def test_the_driver_writes_where_the_agent_reads(self):
+        """With the same file, in which options may have no value."""
+        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        names = ("oslo_messaging", "oslo_messaging.notify", "iat_nova.nova.notifier")
+        absent = dict.fromkeys(names[:2], mock.MagicMock())  # Nova's process has it
+        absent["oslo_messaging.notify"].notifier.Driver = object
+        with mock.patch.dict(sys.modules, absent):
+            notifier = importlib.import_module(names[2])
+        for text in ("", "state_dir =", "spool_dir =", f"state_dir = {folder}", "spool_dir = /a"):
+            path = folder / "nova.conf"
+            path.write_text(f"[iat]\n{text}\n")
+            novas = cfg.ConfigOpts()
+            novas([], default_config_files=[str(path)])
+            with self.subTest(text), mock.patch.dict(os.environ):
+                os.environ.pop(conf.STATE_DIR_VARIABLE, None)
+                self.assertEqual(str(conf.load([path]).spool_dir), notifier.spool_dir(novas))
