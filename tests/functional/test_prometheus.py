@@ -303,6 +303,27 @@ class PromtoolTest(unittest.TestCase):
         case = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
         self.evaluate([case])
 
+    def test_the_panel_of_warnings(self) -> None:
+        """One number a host: the sum over codes, or 0 where the agent serves no such series."""
+        panels = json.loads((ETC / "grafana-dashboard.json").read_text())["panels"]
+        (panel,) = (one for one in panels if one["title"] == "Guests with warnings")
+        query = panel["targets"][0]["expr"].replace("$instance", ".*")
+        series = {
+            'iat_nova_tenants_with_warnings{instance="c1",job="iat-nova",code="a"}': 2,
+            'iat_nova_tenants_with_warnings{instance="c1",job="iat-nova",code="b"}': 1,
+            'iat_nova_degraded{instance="c1",job="iat-nova"}': 0,
+            'iat_nova_degraded{instance="c2",job="iat-nova"}': 4,
+        }
+        found = [
+            {"labels": f'{{instance="c{n}"}}', "value": count} for n, count in ((1, 3), (2, 0))
+        ]
+        case = {
+            "interval": "1m",
+            "input_series": [{"series": name, "values": f"{n}x9"} for name, n in series.items()],
+            "promql_expr_test": [{"expr": query, "eval_time": "5m", "exp_samples": found}],
+        }
+        self.evaluate([case])
+
     def test_a_pause_is_no_stall(self) -> None:
         """While an operator holds the masks there are no iterations, and no alarm."""
         case = {
