@@ -63,14 +63,14 @@ def adopt(
     maximum was lowered. Demands and trials of unchanged tenants continue.
     """
     unchanged = {m.id for m in state.members if roster.by_id.get(m.id) == m}
-    ddio_ways, ddio_grants = _ddio(state, roster, parameters, features)
+    ddio_ways, ddio_grants, above = _ddio(state, roster, parameters, features)
     fitted = demand.fit(roster, usable_ways(roster, features, ddio_ways), state.allocation.tenants)
     again = _Again(roster, dict(fitted), usable_ways(roster, features, ddio_ways), unchanged)
     grants = [g for g in state.grants if g.subject in unchanged]
     for grant in sorted((*grants, *ddio_grants), key=lambda each: each.at_s):
         again.repeat(grant)
     steps = _steps(state, roster, fitted, again.counts)
-    if ddio_ways < state.allocation.ddio_ways and len(ddio_grants) < _granted(state, DDIO):
+    if above:
         reason = message("maximum-is-now", ways=ddio_bounds(roster.domain, parameters)[1])
         steps += (Step(Action.SHRINK, DDIO, reason, state.allocation.ddio_ways, ddio_ways),)
     adopted = dataclasses.replace(
@@ -88,18 +88,18 @@ def adopt(
 
 def _ddio(
     state: IatState, roster: Roster, parameters: Parameters, features: Features
-) -> tuple[int, list[Grant]]:
-    """Return the number of DDIO's ways, and DDIO's grants."""
+) -> tuple[int, list[Grant], int]:
+    """Return the number of DDIO's ways, DDIO's grants, and the ways above a lowered maximum."""
     ddio_ways = state.allocation.ddio_ways
     found = found_ddio_ways(roster, parameters)
     by_hand = roster.domain.ddio_found != state.domain.ddio_found and found != ddio_ways
     # The register was found without effect meanwhile: DDIO's ways are as found.
     fixed_now = state.domain.ddio_resizable and not roster.domain.ddio_resizable
     if state.reference is None or by_hand or fixed_now:
-        return found, []
+        return found, [], 0
     grants = [grant for grant in state.grants if grant.subject == DDIO]
     above = above_maximum(state, roster.domain, parameters, features)
-    return ddio_ways - above, grants[: len(grants) - above]
+    return ddio_ways - above, grants[: len(grants) - above], above
 
 
 def _trials(state: IatState, adopted: IatState) -> tuple[GrantTrial, ...]:

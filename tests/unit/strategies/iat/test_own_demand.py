@@ -6,14 +6,25 @@ from __future__ import annotations
 import itertools
 import unittest
 
-from iat_nova.model import Action, DomainInventory, Parameters, Priority, Rates, Sample, Tenant
+from iat_nova.model import (
+    Action,
+    Allocation,
+    DomainInventory,
+    Parameters,
+    Priority,
+    Rates,
+    Sample,
+    Tenant,
+)
 from iat_nova.strategies.iat import own_demand
+from iat_nova.strategies.iat.change import Moves
 from iat_nova.strategies.iat.controller import CoreOnly
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.own_demand import RULES, DemandSignal, DemandStanding, Do, standing
 from iat_nova.strategies.iat.presets import PRESETS
+from iat_nova.strategies.iat.realloc import RoundView
 from iat_nova.strategies.iat.roster import Roster
-from iat_nova.strategies.iat.state import IatState
+from iat_nova.strategies.iat.state import Cause, FsmState, Grant, GrantTrial, IatState
 from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import QUIET, M, Story, guest, rates
@@ -156,6 +167,86 @@ class TestTurns(unittest.TestCase):
             for decision in (story.decision, story.second(), story.second())
         ]
         self.assertEqual([["a"], [], ["b"]], grown)
+
+
+class TestServe(unittest.TestCase):
+    """Three critical guests ask: who gets a way, and who waits for a turn."""
+
+    def serve(self, *, free=True, ways=2, most=11, seen="abc", idle=True, blocked=False, **state):
+        guests = [guest(one, Priority.PC, ways, most=most if one == "a" else 11) for one in "abc"]
+        roster = Roster.of(DomainInventory(domain() if idle else domain(6), tuple(guests)))
+        sample = Sample(0, 9.0, 1.0, {one: rates(9 * M, 6 * M) for one in seen}, 20 * M, 1 * M)
+        before = Sample(0, 8.0, 1.0, {one: rates(9 * M, 3 * M) for one in "ab"}, 20 * M, 1 * M)
+        counts = Allocation(2, dict.fromkeys("abc", ways))
+        known = IatState(roster.domain, 1, FsmState.LOW_KEEP, counts, **state)
+        self.ledger = Ledger(roster, Parameters(), PRESETS["core-only"], known, sample)
+        if blocked:
+            self.ledger.back_off("a")
+        view = RoundView(
+            roster, Parameters(), PRESETS["core-only"], before, sample, None, Moves(()), None
+        )
+        waiting = own_demand.serve(view, self.ledger, tuple("cab"), free=free)
+        steps = [(step.action, step.subject, step.reason.code) for step in self.ledger.steps]
+        return waiting, steps
+
+    def test_turns(self) -> None:
+        """One way an iteration; who comes later waits, unless there is no way for anybody."""
+        grown = [(Action.GROW, "a", "own-demand-points")]
+        self.assertEqual((("b", "c"), grown), self.serve())
+        self.assertEqual((("a", "b", "c"), []), self.serve(free=False))
+        waiting, steps = self.serve(most=2)
+        self.assertEqual((("c",), (Action.REFUSE, "a", "at-maximum")), (waiting, steps[0]))
+        self.assertEqual((Action.GROW, "b"), steps[1][:2])
+        waiting, steps = self.serve(blocked=True)
+        self.assertEqual((("c",), (Action.REFUSE, "a", "held-back")), (waiting, steps[0]))
+        self.assertEqual((Action.GROW, "b"), steps[1][:2])
+        self.assertEqual(((), [(Action.REFUSE, "a", "no-way")]), self.serve(idle=False))
+
+    def test_reasons(self) -> None:
+        """The rise of the miss rate in points, where it is known."""
+        self.serve()
+        self.assertAlmostEqual(100 / 3, self.ledger.steps[0].reason.values["points"])
+        self.serve(seen="c")
+        self.assertEqual("own-demand", self.ledger.steps[0].reason.code)
+
+    def test_a_trial_that_was_not_measured(self) -> None:
+        """Stays on trial; others have their turn meanwhile."""
+        trial = GrantTrial("c", Cause.OWN_DEMAND, 1, 1 * M, 0.5)
+        waiting, steps = self.serve(seen="ab", trials=(trial,))
+        self.assertEqual((Action.GROW, "a"), steps[0][:2])
+        self.assertEqual(("b", "c"), waiting)
+
+    def test_lapsed_grants(self) -> None:
+        """The latest of those for own demand goes back, where the machine did nothing."""
+        grants = (
+            Grant("a", Cause.OWN_DEMAND, 99 * M, 1.0),
+            Grant("b", Cause.OWN_DEMAND, 99 * M, 2.0),
+            Grant("c", Cause.CORE_DEMAND, 99 * M, 3.0),
+        )
+        waiting, steps = self.serve(ways=3, grants=grants)
+        self.assertEqual(("a", "b", "c"), waiting)
+        self.assertEqual([(Action.SHRINK, "b")], [one[:2] for one in steps])
+        waiting, steps = self.serve(ways=3, grants=grants[2:])
+        self.assertEqual([(Action.GROW, "a")], [one[:2] for one in steps])
+        waiting, steps = self.serve(ways=3, grants=grants, free=False)
+        self.assertEqual((("a", "b", "c"), []), (waiting, steps))
+
+    def test_standing(self) -> None:
+        """Of one's own trial, back-off and grants for own demand."""
+        self.serve(
+            free=False,
+            grants=(
+                Grant("b", Cause.OWN_DEMAND, 9 * M, 1.0),
+                Grant("c", Cause.CORE_DEMAND, 9 * M, 2.0),
+            ),
+            trials=(GrantTrial("b", Cause.OWN_DEMAND, 1, 1 * M, 0.5),),
+        )
+        found = [standing(one, self.ledger) for one in "abc"]
+        self.assertEqual([CONTENT, TRIAL, CONTENT], found)
+        self.ledger.trials.clear()
+        self.assertEqual(
+            [CONTENT, SATISFIED, CONTENT], [standing(one, self.ledger) for one in "abc"]
+        )
 
 
 class TestValues(unittest.TestCase):
