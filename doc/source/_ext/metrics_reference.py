@@ -29,7 +29,8 @@ _VALUES = {
 }
 """How many values a label takes; those not named take one for each `domain` or tenant."""
 
-_FEWER = {
+_OF_METRIC = {
+    "iat_nova_tenants_with_warnings": {"code": 45},  # no reasons: messages on guests and switch
     "iat_nova_enforcing_gain_ratio": {"bound": 2},  # there is no least gain
     "iat_nova_newcomer_ways": {"priority": len(PLACES)},  # no newcomer is the stack
 }
@@ -53,7 +54,7 @@ def series(metric: Metric) -> int:
     own = tuple(label for label in metric.labels if scope(metric) != "tenant" or label == "bound")
     if {"code", "reason"} <= {*own}:  # the text alone tells its series apart
         return REASONS_MAX
-    values = _VALUES | _FEWER.get(metric.name, {})
+    values = _VALUES | _OF_METRIC.get(metric.name, {})
     return math.prod(values.get(label, 1) for label in own)
 
 
