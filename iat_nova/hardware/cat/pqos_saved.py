@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus
+from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos_lib import Pqos
 from iat_nova.hardware.kernel.rollback import Reach, put_all_back
 from iat_nova.hardware.kernel.shape import INDEX, NUMBER, VALUE, mapping, record, whole
@@ -120,7 +121,8 @@ def restore(
     """Restore the registers; return a message for each change. May be repeated.
 
     CPUs that had, or have now, a class of another program are not written. `mine`: the only classes
-    and CPUs to restore; None: all of them.
+    and CPUs to restore; None: all of them. The masks of class 0 come first: CPUs of our classes
+    fall back to them, and stay in our classes where such a mask is refused.
     """
     saved = _without_theirs(saved)
     if mine is not None:
@@ -129,14 +131,27 @@ def restore(
     theirs = set(found.values()) - {0}
     if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
         found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
+    cache_of = {core.cpu: core.l3cat_id for core in library.cores}
+    refused: set[int] = set()
+
+    def widen(l3cat: int, values: Mapping[str, int]) -> Message | None:
+        try:
+            return _put_back_masks(library, l3cat, values)
+        except HardwareError:
+            refused.add(l3cat)
+            raise
+
+    def put_back(cpu: int) -> Message | None:
+        return None if cache_of.get(cpu) in refused else _put_back_class(library, cpu, theirs, mine)
+
+    default = _of_these(saved, {0})["masks"]
     steps: list[Callable[[], Message | None]] = [
-        functools.partial(_put_back_class, library, cpu, theirs, mine)
-        for cpu, number in found.items()
-        if not number
+        functools.partial(widen, int(number), values) for number, values in default.items()
     ]
+    steps += [functools.partial(put_back, cpu) for cpu, number in found.items() if not number]
     steps += [
-        functools.partial(put_back, library, int(number), values)
-        for key, put_back in (("masks", _put_back_masks), ("bandwidth", _put_back_bandwidth))
+        functools.partial(table, library, int(number), values)
+        for key, table in (("masks", _put_back_masks), ("bandwidth", _put_back_bandwidth))
         for number, values in saved[key].items()
     ]
     return put_all_back(steps, lambda step: step())

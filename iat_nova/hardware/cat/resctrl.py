@@ -350,7 +350,8 @@ class Resctrl(ResctrlDomains, AllReachable):
         try:
             if not self.mounted():
                 return ()
-            return resctrl_saved.restore(self.fs, saved, self.own_groups())
+            ours, caches = self.own_groups(), self.topology.caches
+            return resctrl_saved.restore(self.fs, saved, ours, caches)
         finally:
             self._use(ResctrlMemory())
 

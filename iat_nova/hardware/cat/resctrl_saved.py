@@ -10,14 +10,16 @@ written in foreign groups, and our groups' lines vanish with the groups.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
 from iat_nova.hardware.cat.resctrl_text import hexadecimal
 from iat_nova.hardware.kernel.rollback import put_all_back
 from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
+from iat_nova.hardware.kernel.topology import Cache
 from iat_nova.model import Message, WayMask, message
 
 _CPUS = text(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", "a list of CPUs")
@@ -54,22 +56,42 @@ def as_mounted(fs: ResctrlFs) -> dict[str, dict[str, str]]:
     }
 
 
-def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tuple[Message, ...]:
+def restore(
+    fs: ResctrlFs,
+    saved: Mapping[str, Any],
+    ours: Iterable[str],
+    caches: Callable[[], Iterable[Cache]],
+) -> tuple[Message, ...]:
     """Remove our groups and restore the saved settings; return a message for each change.
 
-    May be repeated. Raises `HardwareError` at the end, with all failures.
+    The default group's masks come first: the CPUs of our groups fall back to them. Where such a
+    mask is refused (it overlaps another program's exclusive group), the CPUs of this cache, by
+    `caches`, stay in our groups: the default group may have few ways. May be repeated. Raises
+    `HardwareError` at the end, with all failures.
     """
     resources = fs.l3_resources()
     monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))
+    refused: set[int] = set()
+
+    def widen(resource: str, domain: int, mask: WayMask) -> Message | None:
+        try:
+            return _put_back_mask(fs, resource, domain, mask)
+        except HardwareError:
+            refused.add(domain)
+            raise
+
+    def remove_class(name: str) -> Message | None:
+        stay = {cpu for cache in caches() if cache.id in refused for cpu in cache.cpus}
+        return _remove(fs, name, stay)
+
     steps: list[Callable[[], Message | None]] = [
-        functools.partial(_remove, fs, name) for name in (*ours, *monitors)
-    ]
-    steps += [
-        functools.partial(_put_back_mask, fs, resource, int(domain), WayMask(int(mask, 16)))
+        functools.partial(widen, resource, int(domain), WayMask(int(mask, 16)))
         for resource, masks in saved["default"].items()
         for domain, mask in masks.items()
         if resource in resources
     ]
+    steps += [functools.partial(remove_class, name) for name in ours]
+    steps += [functools.partial(_remove, fs, name, ()) for name in monitors]
     steps += [
         functools.partial(_put_back_monitor, fs, name, parse_cpus(cpus))
         for name, cpus in saved["monitors"].items()
@@ -78,7 +100,11 @@ def restore(fs: ResctrlFs, saved: Mapping[str, Any], ours: Iterable[str]) -> tup
         return put_all_back(steps, lambda step: step())
 
 
-def _remove(fs: ResctrlFs, name: str) -> Message:
+def _remove(fs: ResctrlFs, name: str, stay: Collection[int]) -> Message | None:
+    """Remove a group, or all its CPUs but these."""
+    if left := fs.cpus_of(name).intersection(stay) if stay else frozenset():
+        fs.set_cpus(name, format_cpus(left))
+        return None
     fs.remove(name)
     return message("removed", path=str(fs.root / name))
 

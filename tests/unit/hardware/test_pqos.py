@@ -6,6 +6,7 @@ import struct
 import subprocess
 import sys
 import unittest
+from unittest import mock
 
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
@@ -809,6 +810,28 @@ class MsrInterface(MsrCase, unittest.TestCase):
             self.allocator.restore(saved)
         self.assertEqual([1, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
         self.assertEqual(0x7FF, self.registers.values[10][1])
+
+    def test_a_mask_of_class_0_that_is_refused(self):
+        """CPUs of that cache do not fall back to the few ways that the agent left there."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        found = self.state()
+        for domain, cpu in ((0, 0), (1, 4)):
+            few = ClassMask(DEFAULT_CLASS, (), WayMask(0x3))
+            self.allocator.apply(domain, (ClassMask("a", (cpu,), WayMask(0x3C)), few))
+        write = self.registers.set_masks
+
+        def refuse(l3cat, masks):
+            if l3cat == 10 and 0 in masks:
+                raise PqosError("refused")
+            write(l3cat, masks)
+
+        with mock.patch.object(self.registers, "set_masks", refuse):
+            for _ in range(2):
+                with raises(self, HardwareError, "refused"):
+                    self.allocator.restore(saved)
+        self.assertEqual([1, 0], [self.registers.classes[cpu] for cpu in (0, 4)])
+        self.allocator.restore(saved)
+        self.assertEqual(found, self.state())
 
     def test_restored_by_another_process(self):
         """What was saved puts every mask and CPU back, once."""

@@ -164,6 +164,29 @@ class Resctrls(Applying):
         self.allocator.save()
         self.assertEqual({DEFAULT_CLASS: 0x3F}, self.apply(1, **{DEFAULT_CLASS: ((), 0x3F)}))
 
+    def test_a_mask_of_the_default_group_that_is_refused(self):
+        """CPUs do not fall back to the few ways that the agent left there: they stay in groups."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        classes = {DEFAULT_CLASS: ((), 0x3)}
+        self.apply(0, **classes, a=((0, 1), 0x3C), b=((2,), 0x3C0))
+        self.apply(1, **classes, a=((4,), 0x3C))
+        write = self.tree.write
+
+        def refuse(name, text):
+            if name == "schemata" and "L3:0=" in text:
+                raise OSError(errno.EINVAL, "overlaps with exclusive group")
+            write(name, text)
+
+        with mock.patch.object(self.tree, "write", refuse):
+            for _ in range(2):
+                with raises(self, HardwareError, "overlaps with exclusive group"):
+                    self.make().restore(saved)
+        left = {cpu: self.tree.group_of(cpu) for cpu in (0, 1, 2, 4)}
+        self.assertEqual({0: f"{PREFIX}1", 1: f"{PREFIX}1", 2: f"{PREFIX}2", 4: None}, left)
+        self.assertEqual(0x7FF, self.tree.masks("", "L3")[1])
+        self.make().restore(saved)
+        self.assertEqual(self.found, self.tree.state())
+
     def test_groups_serve_all_domains(self):
         """Classes of two domains share groups: as many as the fuller domain needs."""
         self.apply(0, a=((0,), 0x3), b=((1,), 0xC))

@@ -223,7 +223,7 @@ class Ours(MachineCase):
         self.squeezed()
         status, _, err = self.run_it("restore")
         self.assertEqual(1, status)
-        self.assertRegex(err, "default group L3:0 = 0x7ff; but no snapshot has the other original")
+        self.assertRegex(err, "default group L3:0 = 0x7ff; removed .*; but no snapshot has the")
         self.assertEqual(self.found, self.tree.state())
 
     def test_few_ways_left_over_beside_another_program(self):
