@@ -201,7 +201,7 @@ def _cat(host: Host, wanted: str) -> ChosenInterface:
 
     Raises `HardwareError` for a CPU without cache allocation, on which libpqos loads all the same.
     """
-    if (refused := without_cat(host)) is not None:
+    if (refused := without_cat(host, flag=wanted == PQOS)) is not None:
         raise refused
     if wanted == PQOS:
         load()  # the error names the package to install

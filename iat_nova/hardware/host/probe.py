@@ -246,14 +246,15 @@ def _flags(host: Host) -> frozenset[str]:
     return frozenset(text_of(host.roots.proc / "cpuinfo").split())
 
 
-def without_cat(host: Host) -> HardwareError | None:
+def without_cat(host: Host, *, flag: bool = False) -> HardwareError | None:
     """Return the refusal of a host whose CPU allocates no cache: the cause of other refusals.
 
     None where the CPU or the kernel may offer cache allocation. No flag shows that of a Haswell
     server: its kernel tries a register, and whether resctrl has L3 shows once it is mounted.
+    `flag`: only a CPU's flag counts.
     """
-    mounted = (host.roots.resctrl / "schemata").exists()
-    if mounted or host.kernel_has_resctrl or "cat_l3" in _flags(host):
+    of_kernel = (host.roots.resctrl / "schemata").exists() or host.kernel_has_resctrl
+    if "cat_l3" in _flags(host) or (of_kernel and not flag):
         return None
     return HardwareError(*_no_cat(host))
 

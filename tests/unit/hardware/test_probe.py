@@ -436,8 +436,9 @@ class Choosing(HostCase):
         (self.roots.resctrl / "info").rename(self.roots.resctrl / "elsewhere")
         self.be("haswell", "cqm")
         self.assertIsNone(probe.without_cat(self.host()))
-        with self.assertRaisesRegex(HardwareError, "mount"):
-            self.choose()
+        for cat, code in (("auto", "mount"), ("resctrl", "mount"), ("pqos-msr", "no-cat")):
+            with self.assertRaisesRegex(HardwareError, code):
+                self.choose(cat=cat)
 
     def test_found_stays_found(self):
         """The mask found on DDIO is the one before our writes, however often domains are read."""
