@@ -20,7 +20,7 @@ from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.enforcement.snapshot import Snapshot
-from iat_nova.hardware.host import probe
+from iat_nova.hardware.host import backends, probe
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.hardware.kernel.cpu_watch import settled
 from iat_nova.model import Message, message
@@ -108,7 +108,7 @@ class Ownership:
         for line in settled(self.machine.watch(), snapshot.put_back).done:
             LOG.warning("%s", message("restored-for-earlier-agent", setting=line))
         host = self.machine.host
-        if host is not None and (groups := host.resctrl.remove_left_over()):
+        if host is not None and (groups := backends.remove_left_over(host)):
             LOG.warning("%s", message("several", causes=(*groups, restoring.NO_SNAPSHOT)))
         if self.left_files is not None and self.left_files.there:
             self.left_files.remove()

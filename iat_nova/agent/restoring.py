@@ -127,7 +127,7 @@ def restore(
     """Restore a host that an agent could not restore; return messages on the results.
 
     Only the state directory and `hand_over_s` of the settings are used. Groups with the agent's
-    name that are still there mean that the snapshot was lost; see `Resctrl.remove_left_over`.
+    name that are still there mean that the snapshot was lost; see `backends.remove_left_over`.
     `unless_handed_over`: do nothing, once, if the agent that ended has just handed over (the unit's
     ExecStopPost sets this option). `unless_taken`: do nothing while another process writes; this
     process restores at its own end.
@@ -154,7 +154,7 @@ def restore(
             waits = out_of_reach(restored.left)
             if waits and not (unless_handed_over or unless_taken):
                 raise RestoreError(message("not-put-back", settings=waits), message("bring-back"))
-            groups = host.resctrl.remove_left_over()  # in no snapshot
+            groups = backends.remove_left_over(host)  # in no snapshot
             problem = problem if recovered else _removed(left)
     except HostTaken:
         if unless_taken and not left.pending:  # else the writer is about to end without restoring

@@ -19,7 +19,7 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, Hardw
 from iat_nova.hardware.cat import limits, resctrl_saved
 from iat_nova.hardware.cat.resctrl_cpus import GroupCpus
 from iat_nova.hardware.cat.resctrl_domains import ResctrlDomains
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PREFIX
 from iat_nova.hardware.cat.resctrl_lines import GroupLines
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
@@ -344,14 +344,15 @@ class Resctrl(ResctrlDomains, AllReachable):
         """Remove our groups, and restore the saved settings; return messages.
 
         Works on any instance, also in another process, and may be repeated. If resctrl is not
-        mounted any more, there is nothing to restore: unmounting resets every class. Raises
+        mounted any more, there is nothing to restore: unmounting resets every class. Groups of
+        devices stay: these have the class until `DeviceClass` has put the tags back. Raises
         `HardwareError` at the end, with all failures.
         """
         try:
             if not self.mounted():
                 return ()
-            ours, caches = self.own_groups(), self.topology.caches
-            return resctrl_saved.restore(self.fs, saved, ours, caches)
+            ours = (name for name in self.own_groups() if not name.startswith(DEVICES))
+            return resctrl_saved.restore(self.fs, saved, ours, self.topology.caches)
         finally:
             self._use(ResctrlMemory())
 

@@ -34,6 +34,7 @@ DEFAULT_ROOT = Path("/sys/fs/resctrl")
 DEFAULT_GROUP = ""
 MOUNTS = Path("/proc/mounts")
 PREFIX = "iat-nova."  # the prefix of our groups' names
+DEVICES = f"{PREFIX}devices"  # begins the names of groups whose classes devices have (I/O RDT)
 PORTS = f"{PREFIX}port."  # of monitoring groups of devices' ports
 _MONITORS = "mon_groups"
 _ASSIGNMENTS = "mbm_L3_assignments"

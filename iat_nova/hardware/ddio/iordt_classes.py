@@ -15,7 +15,7 @@ tags of the port's channels. Before such a group goes or gets other ports, the c
 former ports return to the class of all devices. Each cache domain uses these groups from the first
 on, with masks of its own.
 
-A restore switches off first, then writes the tags as found; the groups go with all our groups.
+A restore switches off first, then writes the tags as found, and removes the groups last.
 """
 
 from __future__ import annotations
@@ -28,22 +28,19 @@ from typing import Any, Protocol
 
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat import limits
-from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import DEVICES, PREFIX, ResctrlFs
 from iat_nova.hardware.ddio import iordt, iordt_found
 from iat_nova.hardware.ddio.iordt import CLASSES_ON, IoRdt
 from iat_nova.hardware.ddio.iordt_found import FoundTags
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr
-from iat_nova.hardware.kernel.rollback import SavedKeys, Step, undoing
+from iat_nova.hardware.kernel.rollback import SavedKeys, Step, put_all_back, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
-GROUP = f"{PREFIX}devices"
-"""The group whose class all devices have; groups of ports have this name and a number.
-
-Removed like our other groups, by the prefix.
-"""
+GROUP = DEVICES
+"""The group whose class all devices have; groups of ports have this name and a number."""
 
 _L3 = "L3"
 
@@ -318,12 +315,40 @@ class DeviceClass:
         return found
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore switches and tags; return a message for each change. May be repeated."""
-        if saved["tags"]:  # otherwise a domain that is in reach again
-            self._tags = {}
-            self._on.clear()
-            self._ports.clear()
-        return self._settings.restore(saved)
+        """Restore switches and tags, and then remove the groups; return a message for each change.
+
+        May be repeated. The groups stay while a tag could not be restored: nobody else gets their
+        classes.
+        """
+        if not saved["tags"]:  # a domain that is in reach again
+            return self._settings.restore(saved)
+        self._tags = {}
+        self._on.clear()
+        self._ports.clear()
+        return (*self._settings.restore(saved), *self.remove_groups())
+
+    def release(self) -> tuple[Message, ...]:
+        """Restore devices without a snapshot; only for the host's writer. Return messages.
+
+        The groups were made while all switches were off. So they are switched off, and tags, which
+        then have no effect, get class 0.
+        """
+        return self.restore(self._settings.cleared())
+
+    def remove_groups(self) -> tuple[Message, ...]:
+        """Remove the groups of all devices and of ports; return messages."""
+        if not (self._fs.root / "schemata").exists():  # not mounted any more
+            return ()
+        groups = [name for name in self._fs.groups() if name.startswith(GROUP)]
+        if not groups:
+            return ()
+
+        def remove(name: str) -> Message:
+            self._fs.remove(name)
+            return message("removed", path=str(self._fs.root / name))
+
+        with self._fs.locked():
+            return put_all_back(groups, remove)
 
 
 def _names(channels: Iterable[Channel]) -> tuple[str, ...]:

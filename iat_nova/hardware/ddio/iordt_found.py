@@ -89,6 +89,12 @@ class FoundTags:
         tags = self.registers().read(self.tag)
         return {"switches": switches, "tags": [[*one, value] for one, value in tags.items()]}
 
+    def cleared(self) -> dict[str, Any]:
+        """Return, as `save` does, switches that are off and tags with the number 0."""
+        switches = {str(one.id): 0 for one in self.topology.caches()}
+        tags = [[*one, 0] for one in self.registers().channels(self.tag)]
+        return {"switches": switches, "tags": tags}
+
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the settings: the switch of a domain without online CPUs is out of reach."""
         there = {str(cache.id) for cache in self.topology.caches()}

@@ -164,6 +164,10 @@ class PortMonitor:
         self._saved -= {int(domain) for domain in saved["switches"]}
         return self._put_back(saved)
 
+    def release(self) -> tuple[Message, ...]:
+        """Restore devices' RMIDs without a snapshot, as `DeviceClass.release` does."""
+        return self.restore(self._found.cleared())
+
     def _put_back(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         done = self._found.restore(saved)
         if saved["tags"]:  # otherwise a domain that is in reach again

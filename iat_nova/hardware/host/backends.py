@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable
 
 from iat_nova.common.clock import Clock, SystemClock
@@ -12,6 +13,7 @@ from iat_nova.hardware.api import HardwareError, joined
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import DEVICES, PORTS
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.cha_msr import ChaMsr
 from iat_nova.hardware.counters.monitor import Monitor, offered
@@ -194,6 +196,35 @@ def restorers(host: Host) -> dict[str, Restorable]:
         if host.model.cha_registers is not None:
             parts[CHA_COUNTERS] = counter_choice.cha_registers(host, host.model, 1, 1)
     return parts
+
+
+def remove_left_over(host: Host) -> tuple[Message, ...]:
+    """Remove our groups without a snapshot; only for the host's writer. Return messages.
+
+    Devices leave their classes first, and their RMIDs. If that fails, the other groups are removed
+    all the same. Raises `HardwareError`.
+    """
+    refused: list[HardwareError] = []
+    done: tuple[Message, ...] = ()
+    for step in (functools.partial(_release_devices, host), host.resctrl.remove_left_over):
+        try:
+            done += step()
+        except HardwareError as error:
+            refused.append(error)
+    if refused:
+        raise joined(refused)
+    return done
+
+
+def _release_devices(host: Host) -> tuple[Message, ...]:
+    done: tuple[Message, ...] = ()
+    if any(name.startswith(DEVICES) for name in host.resctrl.own_groups()):
+        devices = _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED))
+        # Without the firmware's table no device can have been tagged.
+        done += devices.release() if host.roots.irdt.exists() else devices.remove_groups()
+    if any(name.startswith(PORTS) for name in host.fs.monitors()):
+        done += PortMonitor(host.fs, host.msr, host.topology, host.tags).release()
+    return done
 
 
 def _cat(host: Host, wanted: str) -> ChosenInterface:

@@ -4,6 +4,7 @@
 import dataclasses
 import json
 import unittest
+from unittest import mock
 
 from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError, TenantCounts
 from iat_nova.hardware.cat.cpuid import IoRdtFeatures
@@ -105,7 +106,7 @@ class Contract(Case, contract.DdioContract, unittest.TestCase):
         self.assertEqual((0x600, 0x700), (self.msr.get(0, 0xC8B), self.msr.get(2, 0xC8B)))
 
     def test_restored(self):
-        """Switches and tags as found, by any process, once; the group goes with our others."""
+        """Switches and tags as found, by any process, once; the group goes last."""
         self.memory.values[BASE + 0x100] = 0x7FFF_0007
         before = dict(self.memory.values)
         saved = json.loads(json.dumps(self.ddio.save()))
@@ -115,12 +116,11 @@ class Contract(Case, contract.DdioContract, unittest.TestCase):
         for process in (self.ddio, self.fresh()):
             done = process.restore(saved)
             if process is self.ddio:
-                self.assertEqual(10, len(done))
+                self.assertEqual(11, len(done))
             else:
                 self.assertEqual((), done)
             self.assertEqual(([0, 0], before), (self.switches(), self.memory.values))
         self.assertEqual(0x600, self.ddio.read(0))
-        self.assertEqual(1, len(self.allocator.restore(self.allocator.save())))
         self.assertEqual((), self.tree.groups())
 
     def test_refused_steps(self):
@@ -222,7 +222,7 @@ class Contract(Case, contract.DdioContract, unittest.TestCase):
             self.ddio.read(1)
         reach = self.ddio.reachable(saved)
         self.assertEqual((message("iordt-switch-offline", domain="1"),), reach.places)
-        self.assertEqual(9, len(self.ddio.restore(reach.now)))
+        self.assertEqual(10, len(self.ddio.restore(reach.now)))
         self.assertEqual((), self.ddio.restore(reach.now))
         self.tree.plug(2)
         self.msr.off.clear()
@@ -463,7 +463,6 @@ class Ports(PortsCase, unittest.TestCase):
         self.place(((NIC0,), 0x0F0), ((DISK,), 0x00F))
         self.ddio.restore(saved)
         self.assertEqual((before, [0, 0]), (self.memory.values, self.switches()))
-        self.assertEqual(3, len(self.allocator.restore(self.allocator.save())))
         self.assertEqual(((), {}), (self.tree.groups(), self.ddio.placed(0)))
         self.assertEqual({NIC0: 0x00F}, self.place(((NIC0,), 0x00F)))
 
@@ -690,6 +689,44 @@ class Agent(AgentCase):
             self.assertEqual(0, self.run_it("restore")[0])
             self.assert_as_found()
         self.assertGreater(ended, 10)
+
+    def lose_the_snapshot(self):
+        """Leave the host as a killed agent does whose snapshot was lost."""
+        self.crash()
+        self.settings().snapshot_path.unlink()
+
+    def test_without_a_snapshot(self):
+        """Devices leave classes that others may get: their tags and switches are as at a boot."""
+        self.count_ports()
+        self.lose_the_snapshot()
+        self.assertEqual([3, 3], [self.msr.get(cpu, SWITCH) | 2 for cpu in (0, 2)])
+        with self.assertLogs("iat_nova", "WARNING"), self.owned().held():
+            self.assert_as_found()
+        self.lose_the_snapshot()
+        self.assertEqual(1, self.run_it("restore")[0])
+        self.assert_as_found()
+        self.assertEqual((0, "nothing to restore\n", ""), self.run_it("restore"))
+
+    def test_without_a_snapshot_and_table(self):
+        """A group without a table of devices is of no device."""
+        self.tree.mkdir(GROUP)
+        self.roots.irdt.unlink()
+        self.assertEqual(1, self.run_it("restore")[0])
+        self.assert_as_found()
+
+    def test_tags_that_cannot_be_restored(self):
+        """The groups whose classes devices have stay, and nobody else gets these classes."""
+        for lose in (self.crash, self.lose_the_snapshot):
+            lose()
+            with mock.patch.object(self.memory, "before_write", side_effect=self.refuse):
+                self.assertEqual(1, self.run_it("restore")[0])
+            self.assertEqual((GROUP, f"{GROUP}.1"), self.tree.groups())
+            self.assertEqual([0, 0], [self.msr.get(cpu, SWITCH) for cpu in (0, 2)])
+            self.run_it("restore")
+            self.assert_as_found()
+
+    def refuse(self):
+        raise HardwareError("refused")
 
     def test_without_the_driver_of_cpuid(self):
         """A restore needs the table and the registers alone."""
