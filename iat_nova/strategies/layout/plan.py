@@ -156,7 +156,7 @@ def _divisions(
     if len(parts) == len(wants):
         parts = divide(total, share=True)
         yield from ((parts, on, False) for on in lines)
-    for ways in range(total - 1, domain.min_ways - 1, -1):
+    for ways in reversed(range(total)):  # no division has fewer ways than a mask
         parts = divide(ways, share=True)
         yield from ((parts, on, True) for on in lines)
 
