@@ -75,11 +75,11 @@ def still_failed(state: State, members: tuple[Member, ...]) -> tuple[Failure, ..
     There are none after a tenant arrived, left or changed that is critical, or of the stack, or was
     so; nor after the weight of a tenant changed, as moves are then judged by other weights.
     """
-    new, old = set(members) - set(state.members), set(state.members) - set(members)
-    if any(member.priority is not Priority.BE for member in (*new, *old)):
+    changed = set(members) ^ set(state.members)
+    if any(member.priority is not Priority.BE for member in changed):
         return ()
-    weights = {member.id: member.weight for member in old}
-    if any(member.weight != weights.get(member.id, member.weight) for member in new):
+    weights = {member.id: member.weight for member in state.members}
+    if any(member.weight != weights.get(member.id, member.weight) for member in members):
         return ()
     here = {member.id for member in members}
     return tuple(one for one in state.failures if one.plan.confined <= here)

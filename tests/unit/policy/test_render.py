@@ -53,6 +53,12 @@ class LineTest(unittest.TestCase):
         """Without a template each line is its own."""
         self.assertEqual([("a: 1", 1), ("b: 2", 3)], where(render("a: 1\n\nb: 2", ONE)))
 
+    def test_nothing_is_left(self) -> None:
+        """A template that renders nothing has one empty line, the first."""
+        for source in ("", "{% if false %}a: 1{% endif %}", "{# a comment #}"):
+            rendered = render(source, ONE)
+            self.assertEqual(("", 1), (rendered.text, rendered.source_line(1)))
+
     def test_loops_and_conditions(self) -> None:
         """Repeated and left-out lines are traced back."""
         source = """a: 1

@@ -542,6 +542,7 @@ class TestDamping(unittest.TestCase):
                     after, told = story.controller.step(story.state, story.inventory, sample)
                     (step,) = told.steps
                     self.assertEqual("masks-moved-often", step.reason.code)
+                    self.assertEqual(((), (), False), (told.changes, told.moved, told.stable))
                     values = step.reason.values
                     self.assertEqual((times, delay_s), (values["times"], values["delay_s"]))
                     self.assertEqual((iteration + 1, False), (after.iteration, after.acted))
@@ -561,6 +562,17 @@ class TestDamping(unittest.TestCase):
             self.assertTrue(story.second().stable)
         self.assertEqual(3, story.ddio)
         story.second()
+        self.assertEqual(4, story.ddio)
+
+    def test_a_late_iteration_goes_on(self) -> None:
+        """No iteration need come in the very second in which the limit ends."""
+        parameters = Parameters(mask_changes_per_minute=2)
+        story = Story((guest("a", io=True),), parameters=parameters)
+        story.second(misses=9 * M)
+        story.second()
+        self.assertEqual([(Action.REFUSE, "layout")], actions(story.second()))
+        self.assertEqual(3, story.ddio)
+        story.second(seconds=70.0)
         self.assertEqual(4, story.ddio)
 
 
