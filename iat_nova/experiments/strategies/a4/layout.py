@@ -69,7 +69,7 @@ def _high(domain: CacheDomain, label: Label, guarded: bool) -> WayMask:
     priority.
     """
     below = _below_ddio(domain)
-    if label.io or not guarded or below.count < max(1, domain.min_ways):
+    if label.io or not guarded or below.count < domain.min_ways:
         return open_ways(domain)
     return below
 

@@ -128,6 +128,79 @@ class LayoutTest(unittest.TestCase):
         twelve = dataclasses.replace(DOMAIN, ways=12, ddio_found=WayMask(0xC00))
         self.assertEqual(0x3FC, self.masks(twelve, LABELS, Zones(8, 0))["lp"])
 
+    def test_below_ddios_ways(self) -> None:
+        """Below ways that come together with them, too; the topmost two if they are not known."""
+        for facts, guarded, low in (
+            ({}, 0x1FF, 0x1FC),
+            ({"ddio_found": None}, 0x1FF, 0x1FC),
+            ({"ddio_found": WayMask(0x400), "coerced_ways": WayMask(0x600)}, 0x1FF, 0x1FC),
+            ({"ddio_found": WayMask(0x600), "coerced_ways": WayMask(0x300)}, 0x0FF, 0x0FC),
+            ({"ddio_found": WayMask(0x600), "coerced_ways": WayMask(0x003)}, 0x1FF, 0x1FC),
+            ({"ddio_found": WayMask(0)}, 0x7FF, 0x7FC),
+            ({"ddio_found": WayMask(0x7F0)}, 0x00F, 0x00C),
+            ({"ddio_found": WayMask(0x7F8)}, 0x007, 0x007),
+            ({"ddio_found": WayMask(0x7FE)}, 0x001, 0x7FF),
+            ({"ddio_found": WayMask(0x7FE), "min_ways": 2}, 0x7FF, 0x7FF),
+            ({"ddio_found": WayMask(0x7FF)}, 0x7FF, 0x7FF),
+        ):
+            with self.subTest(facts):
+                domain = dataclasses.replace(DOMAIN, **facts)
+                inventory = DomainInventory(domain, tuple(map(_tenant, LABELS)))
+                found = layout.layout(inventory, LABELS, Zones(2, 0), ())
+                self.assertEqual(guarded, found.mask_of("hp"))
+                self.assertEqual(low, layout.room(domain))
+                self.assertEqual(0x600 if domain.ddio_found is None else domain.ddio_found,
+                                 found.ddio)  # fmt: skip
+
+    def test_grouped(self) -> None:
+        """Whether tenants share a class of service."""
+        for labels, grouped in ((LABELS, True), ((HP, LP), False), ((LP, SSD), True)):
+            inventory = DomainInventory(DOMAIN, tuple(map(_tenant, labels)))
+            self.assertIs(grouped, layout.layout(inventory, labels, Zones(2, 0), ()).grouped)
+
+
+class UnchangedTest(unittest.TestCase):
+    """Why nothing is done: the largest change of a hit rate, and DDIO's misses."""
+
+    def test_figures(self) -> None:
+        base = reading(hp=TickRates(hit=80.0, l2_miss=20.0))
+        other = Label("hp2", True, DeviceKind.CORES)
+        labels = (HP_NET, HP, other, LP)
+        for hits, tenant, figures in (
+            ({"hp": 78.26, "hp2": 79.0}, "hp", (80.0, 78.3)),
+            ({"hp": 79.0, "hp2": 82.04}, "hp2", (80.0, 82.0)),
+            ({"hp": 79.0, "hp2": 77.06}, "hp2", (80.0, 77.1)),
+            ({"hp": 79.0, "lp": 1.0, "hp2": None}, "hp", (80.0, 79.0)),
+            ({"hp": 70.0, "hp2": 80.0}, "hp", (80.0, 70.0)),
+        ):
+            with self.subTest(hits):
+                looks = {one: TickRates(hit=hit, l2_miss=20.0) for one, hit in hits.items()}
+                now = reading(ddio_miss=12.34, **looks)
+                before = dataclasses.replace(base, tenants={**base.tenants, "hp2": CALM})
+                known = memory(A4Phase.STABLE, stable=before)
+                same, ddio = detection.unchanged(known, labels, now)
+                self.assertEqual(("a4-same-load", tenant), (same.code, same.values["tenant"]))
+                found = same.values["before_percent"], same.values["after_percent"]
+                self.assertEqual(figures, found)
+                self.assertEqual(("a4-ddio", 12.3), (ddio.code, ddio.values["ddio_percent"]))
+
+    def test_what_is_not_known(self) -> None:
+        """Nobody of high priority without a device; DDIO without counters; no stable reading."""
+        known = memory(A4Phase.STABLE)
+        told = detection.unchanged(known, (HP_NET, LP), reading(ddio_miss=None))
+        self.assertEqual(["a4-unguarded"], [one.code for one in told])
+        for gone in ("before", "after"):
+            tenants = {"lp": CALM}
+            bare = dataclasses.replace(reading(), tenants=tenants)
+            before, now = (bare, reading()) if gone == "before" else (reading(), bare)
+            told = detection.unchanged(memory(A4Phase.STABLE, stable=before), (HP, LP), now)
+            self.assertEqual("a4-unguarded", told[0].code)
+        none = memory(A4Phase.INIT, stable=None)
+        (same, _) = detection.unchanged(none, (HP,), reading(hp=TickRates(hit=33.0, l2_miss=1.0)))
+        self.assertEqual(
+            (33.0, 33.0), (same.values["before_percent"], same.values["after_percent"])
+        )
+
 
 class ReadingTest(unittest.TestCase):
     def test_two_samples_are_averaged_and_what_is_unknown_stays_unknown(self) -> None:
