@@ -586,7 +586,7 @@ class TrialTest(unittest.TestCase):
         barred, at_s, delays = failed(other, 0.0), 0.0, []
         for _ in range(9):
             state = dataclasses.replace(state, failures=barred)
-            barred = failed(plan, at_s)
+            barred = failed(dataclasses.replace(plan), at_s)  # as read from the state
             self.assertEqual((what, at_s), (barred[-1].what, barred[-1].at_s))
             delays.append(barred[-1].delay_s)
             at_s = barred[-1].until_s

@@ -7,7 +7,7 @@ import random
 import unittest
 
 from iat_nova.experiments.plant import loop
-from iat_nova.experiments.strategies.a4 import A4, detection, layout, state, zones
+from iat_nova.experiments.strategies.a4 import A4, detection, layout, state, strategy, zones
 from iat_nova.experiments.strategies.a4.reading import read
 from iat_nova.experiments.strategies.a4.state import (
     A4Memory,
@@ -157,6 +157,27 @@ class LayoutTest(unittest.TestCase):
         for labels, grouped in ((LABELS, True), ((HP, LP), False), ((LP, SSD), True)):
             inventory = DomainInventory(DOMAIN, tuple(map(_tenant, labels)))
             self.assertIs(grouped, layout.layout(inventory, labels, Zones(2, 0), ()).grouped)
+
+
+class RegroupTest(unittest.TestCase):
+    def test_antagonists_that_stay(self) -> None:
+        """Those that neither left nor changed; who changed is told."""
+        before = state.A4State(
+            labels=LABELS, domain=DOMAIN, memory=A4Memory(antagonists=("lp", "ssd", "hp"))
+        )
+        for labels, kept, told in (
+            ((HP_NET, HP, LP, SSD), ("lp", "ssd", "hp"), [("layout", "domain-changed")]),
+            ((HP_NET, LP, SSD), ("lp", "ssd"), [("hp", "left")]),
+            ((HP_NET, HP, dataclasses.replace(LP, high=True), SSD), ("ssd", "hp"),
+             [("lp", "changed")]),
+            ((*LABELS, Label("new", False, DeviceKind.CORES)), ("lp", "ssd", "hp"),
+             [("new", "came")]),
+        ):  # fmt: skip
+            with self.subTest(labels=labels):
+                here = dataclasses.replace(before, labels=labels)
+                after, _, _, steps = strategy._regroup(before, here)
+                self.assertEqual(kept, after.antagonists)
+                self.assertEqual(told, [(one.subject, one.reason.code) for one in steps])
 
 
 class UnchangedTest(unittest.TestCase):
