@@ -94,6 +94,11 @@ class Interlock:
         """The reasons against writes, by code; empty if writes are allowed."""
         return self._reasons
 
+    @property
+    def taken(self) -> bool:
+        """Whether another process is the host's writer: then nothing at all is written any more."""
+        return self._taken
+
     def check(self) -> bool:
         """Check the reasons before an iteration; return whether to read the inventory again."""
         self._guard()

@@ -153,7 +153,7 @@ class Agent:
         if pause is None:
             for domain, sample in samples.items():
                 self._decide(self.tenants[domain], sample, read_s)
-        if self._following is not None:
+        if self._following is not None and not self.interlock.taken:
             self._following.follow(self.tenants, self.enforcer.writes)
         self.journal.status(self.interlock.reasons, pause)
 

@@ -21,7 +21,11 @@ class SavedFirst:
         self._counters = counters
         self._snapshot = snapshot
         self.read = counters.read
-        self.close = counters.close
+
+    def close(self) -> None:
+        """Stop counting; registers that another process has taken over are left to it."""
+        if not self._snapshot.taken:
+            self._counters.close()
 
     def watch(self, cpus: Iterable[int]) -> None:
         """Save the settings about to be written, then count on these CPUs."""

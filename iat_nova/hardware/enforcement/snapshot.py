@@ -129,6 +129,11 @@ class Snapshot:
                 self._taken = error
                 raise
 
+    @property
+    def taken(self) -> bool:
+        """Whether another process was found to be the writer."""
+        return self._taken is not None
+
     def _check_sole(self) -> None:
         """Raise `HostTaken` once another process was found to be the writer."""
         if self._taken is not None:

@@ -23,6 +23,7 @@ from iat_nova.agent.watchdog import Watchdog
 from iat_nova.experiments.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, DomainOffline, HardwareError
 from iat_nova.hardware.enforcement.enforcer import Enforcer
+from iat_nova.hardware.enforcement.snapshot import HostTaken
 from iat_nova.model import (
     Action,
     Allocation,
@@ -254,6 +255,24 @@ class AgentTest(unittest.TestCase):
         self.assertIsNone(self.masks()[-1])
         self.assertEqual({}, self.allocator.effective(0))
         self.assertTrue(self.counters.closed)
+
+    def test_another_writer(self) -> None:
+        """Monitoring groups are the other writer's by then: they are neither made nor removed."""
+        monitor, taken = mock.Mock(full=None), HostTaken(message("several", causes=()))
+        monitor.read.return_value = {}
+        guard = mock.Mock(side_effect=[None] * 3 + [taken] * 9)
+
+        def come():
+            """Have a guest start: its group would be made."""
+            self.inventory.guests = (CACHETUNED,)
+            self.inventory.changed.set()
+            self.before = monitor.watch.call_count
+
+        planned = [lambda: None] * 4 + [come]
+        self.run_for(8.0, *planned, monitor=monitor, outside=Outside(guard=guard))
+        self.assertGreater(self.before, 0)
+        self.assertEqual(self.before, monitor.watch.call_count)
+        monitor.close.assert_not_called()
 
     def die(self, endings: Endings) -> None:
         """Have a thread end by an error, and `endings` told as Python tells it."""

@@ -6,7 +6,7 @@ import tempfile
 import unittest
 
 from iat_nova.hardware.enforcement.saved_first import SavedFirst
-from iat_nova.hardware.enforcement.snapshot import Snapshot
+from iat_nova.hardware.enforcement.snapshot import HostTaken, Snapshot
 from iat_nova.hardware.kernel.rollback import AllReachable
 from iat_nova.hardware.kernel.shape import INDEX, listing, row
 
@@ -34,7 +34,8 @@ class Registers(AllReachable):
     def read(self) -> None:
         raise AssertionError
 
-    close = read
+    def close(self) -> None:
+        self.values = dict.fromkeys(self.values, 0)
 
 
 class Both:
@@ -108,6 +109,21 @@ class SavedFirstTest(unittest.TestCase):
         self.counters.watch((0, 1))
         self.process(slices).restore()
         self.assertEqual({0: 0, 1: 0, 2: 0}, slices.values)
+
+    def test_another_writer(self) -> None:
+        """What counts for another agent by then is not stopped at the end."""
+        other = self.process()
+        with self.keeper.only_writer():
+            self.counters.watch((0,))
+            (self.folder / "lock").unlink()
+            with other.only_writer():
+                SavedFirst(self.registers, other).watch((0, 1))
+                with self.assertRaises(HostTaken):
+                    self.keeper.keep_lock()
+                self.counters.close()
+                self.assertEqual({0: 1, 1: 1, 2: 0}, self.registers.values)
+        SavedFirst(self.registers, self.process()).close()
+        self.assertEqual({0: 0, 1: 0, 2: 0}, self.registers.values)
 
     def test_nothing_is_written_again(self) -> None:
         """As long as the CPUs are the same."""
