@@ -26,6 +26,7 @@ from iat_nova.model import (
     own_warnings,
     verbatim,
 )
+from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import classify
 from tests.said import sentence, texts
 from tests.unit import frozen
@@ -342,7 +343,7 @@ classes:
     def test_a_weight_is_not_the_pools(self) -> None:
         """A floating guest of a class with a weight: its owner is told."""
         one = guest("a", dedicated_cpus=(), floating_cpus=(4,))
-        for weight, said in ((1, 0), (2, 1)):
+        for weight, said in ((1, 0), (2, 1), (0.5, 1)):
             pool = self.tenants(facts(one), f"classes: [{{name: c, weight: {weight}}}]")["pool"]
             self.assertEqual(1.0, pool.weight)
             self.assertEqual(said, sum("not its class's" in t for t in texts(pool.warnings)))
@@ -524,6 +525,23 @@ class IoTest(ClassifyCase):
                 one = guest(flavor=flavor, extra_specs=specs, attachments=devices)
                 self.assertIs(io, self.only(one, text).io)
 
+    def test_the_reason_has_the_rate(self) -> None:
+        """At or above the threshold, or below; who asked for it, where somebody did."""
+        text = "parameters: {io_on: 1k/s, io_off: 1k/s}"
+        for rate, code in ((1000.0, "io-at-or-above"), (999.0, "io-below")):
+            tap = attachment(AttachmentKind.VHOST_USER, "vhu1", packets_per_s=rate)
+            rules = policy.parse(text, ONE).rules
+            _, why = classify._io(rules, guest(attachments=(tap,)), Io.AUTO, None)
+            self.assertEqual((code, rate, 1000.0), (why.code, *why.values.values()))
+        for specs, default, by in (
+            ({"iat:io": "true"}, "auto", "by-extra-spec"),
+            ({"iat:io": "true"}, "false", "by-extra-spec"),
+            ({}, "true", "by-class"),
+        ):
+            rules = policy.parse(f"default: {{io: {default}}}", ONE).rules
+            found = classify._judge(rules, guest(extra_specs=specs), None, (0,), ())
+            self.assertEqual(by, found.reason.values["io_by"].code)
+
     def test_hysteresis(self) -> None:
         """On at the upper rate, off below the lower one, between them as before."""
         key = f"{guest().uuid}/1"
@@ -618,6 +636,17 @@ class WaysTest(ClassifyCase):
             ("is guaranteed 14 ways, the LLC has 10 for tenants",), texts(tenant.warnings)
         )
 
+    def test_as_many_as_there_are(self) -> None:
+        """A guarantee of all ways but the reserved ones is no warning; nor all guests together."""
+        for ways, warned in ((3, False), (8, False), (9, True)):
+            asked = guest(extra_specs={"iat:llc_ways": str(ways), "iat:priority": "PC"})
+            classified = self.classify(facts(asked), "reserved_ways: [8, 9, 10]")
+            (tenant,) = (one for one in classified.domains[0].tenants if one.name == "web")
+            self.assertEqual(warned, bool(tenant.warnings))
+            self.assertEqual(min(ways, 8), tenant.ways.min)
+            together = [one for one in texts(classified.warnings) if "will share" in one]
+            self.assertEqual(1 if ways + 1 > 8 else 0, len(together), ways)
+
     def test_least_mask(self) -> None:
         """No request falls below the least mask of the hardware."""
         host = HostFacts("h", (domain(min_ways=2),), tuple(range(8)))
@@ -666,6 +695,25 @@ class WaysTest(ClassifyCase):
             for warning in warnings:
                 self.assertTrue(warning.startswith("bandwidth_min of batch, pool: "), warning)
                 self.assertIn("nothing is limited; set [iat] memory_bandwidth_gbps", warning)
+
+    def test_reasons(self) -> None:
+        """Of the pool's priority, and of what is known of the switch's threads."""
+        for text, priority in (("{}", "BE"), ("pool: {priority: PC}", "PC"),
+                               ("pool: {priority: highest}", "highest")):  # fmt: skip
+            rules = policy.parse(text, ONE).rules
+            pool = classify._own_reasons(rules, None)["pool"]
+            self.assertEqual(priority, pool.values["priority"])
+        for cpus, source, code in (
+            ((3,), "threads", "stack-reason-source"),
+            ((3,), None, "stack-reason"),
+            ((), "ended", "stack-ended"),
+            ((), "threads", "stack-without-threads"),
+            ((), "pmd-cpu-mask", "stack-without-threads"),
+            ((), None, "stack-in-kernel"),
+        ):
+            known = source and "".join(source)  # as read, not as written here
+            switch = dataclasses.replace(dpdk_switch(*cpus), pmd_source=known)
+            self.assertEqual(code, classify._stack_reason(switch).code)
 
     def test_floating_guests_have_no_ways_of_their_own(self) -> None:
         """A floating guest's wish for ways is told to be the pool's business."""
