@@ -18,6 +18,7 @@ from iat_nova.agent.hand_over import HandedOver, HandOverFiles, Succession, reco
 from iat_nova.agent.interlock import Outside
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.enforcement.snapshot import Snapshot
 from iat_nova.hardware.host import backends, probe
@@ -96,8 +97,11 @@ class Ownership:
 
     def owners(self) -> tuple[Message, ...]:
         """Return the other programs that allocate cache now. Raises `HardwareError`."""
-        host = self.machine.host
-        return () if host is None else probe.owners(host)
+        host, allocator = self.machine.host, self.machine.allocator
+        if host is None:
+            return ()
+        kernel = allocator.beside_resctrl() if isinstance(allocator, PqosAllocator) else None
+        return (*(() if kernel is None else (kernel,)), *probe.owners(host))
 
     def _unrestored(self) -> tuple[Message, ...]:
         """Return settings that no restore could reach yet, because their CPUs are offline."""

@@ -149,11 +149,21 @@ class PqosAllocator:
                 message("pqos-in-use", process=owner, path=str(self._lock)),
                 message("end-or-use-resctrl"),
             )
-        if (self._resctrl / "schemata").exists():
-            raise HardwareError(
-                message("pqos-beside-resctrl", path=str(self._resctrl)),
-                message("use-resctrl-or-umount", path=str(self._resctrl)),
-            )
+        self._check_unmounted()
+
+    def _check_unmounted(self) -> None:
+        if (mounted := self.beside_resctrl()) is not None:
+            remedy = message("use-resctrl-or-umount", path=str(self._resctrl))
+            raise HardwareError(mounted, remedy)
+
+    def beside_resctrl(self) -> Message | None:
+        """Return that resctrl is mounted by now: the kernel manages the registers. None: it is not.
+
+        A restore goes on: it leaves the registers as the kernel takes them to be.
+        """
+        if not (self._resctrl / "schemata").exists():
+            return None
+        return message("pqos-beside-resctrl", path=str(self._resctrl))
 
     def _l3cat(self, domain: CacheDomain) -> int:
         return self._core(domain).l3cat_id
@@ -191,6 +201,7 @@ class PqosAllocator:
         """Program exactly these classes; see `api.CacheAllocator`."""
         found = limits.find(self.domains(), domain)
         limits.check_classes(found, classes)
+        self._check_unmounted()
         if not self._saved.has(self._l3cat(found)):
             raise DomainOffline(domain)
         limits.check_unchanged(lambda: self.inspect(domain))

@@ -560,6 +560,21 @@ class MsrInterface(MsrCase, unittest.TestCase):
         with raises(self, HardwareError, "the kernel would not notice; use resctrl"):
             self.allocator.domains()
 
+    def test_resctrl_mounted_later(self):
+        """From then on nothing is written but what was found."""
+        saved = json.loads(json.dumps(self.allocator.save()))
+        found = self.state()
+        self.apply(a=((0,), 0x3))
+        wrote = self.state()
+        (self.folder / "resctrl").mkdir()
+        (self.folder / "resctrl/schemata").write_text("")
+        with raises(self, HardwareError, "the kernel would not notice; use resctrl"):
+            self.apply(a=((0,), 0xC))
+        self.assertEqual(wrote, self.state())
+        self.assertEqual("pqos-beside-resctrl", self.allocator.beside_resctrl().code)
+        self.allocator.restore(saved)
+        self.assertEqual(found, self.state())
+
     def test_foreign_changes(self):
         """Masks and CPUs somebody moved are told and left."""
         self.apply(a=((0, 1), 0x400))

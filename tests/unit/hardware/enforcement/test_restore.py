@@ -27,6 +27,7 @@ from iat_nova.hardware.api import (
     HardwareError,
     LastingRefusal,
 )
+from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.enforcement.saved_first import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import Restored, RestoreError
 from iat_nova.hardware.host.probe import Host
@@ -274,6 +275,14 @@ class Ours(MachineCase):
             (owner,) = owned.owners()
             self.assertEqual(message("group-of-other", group="theirs"), owner.values["state"])
             self.tree.rmdir("theirs")
+
+    def test_the_kernel_owns_what_libpqos_writes(self):
+        """Where resctrl is mounted while the agent works through libpqos: it only observes then."""
+        owned = self.owned()
+        allocator = PqosAllocator(owned.machine.host.topology, self.tree.root)
+        machine = dataclasses.replace(owned.machine, allocator=allocator)
+        (owner,) = dataclasses.replace(owned, machine=machine).owners()
+        self.assertEqual("pqos-beside-resctrl", owner.code)
 
 
 class Restore(MachineCase):
