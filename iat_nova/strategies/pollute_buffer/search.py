@@ -30,7 +30,6 @@ def next_move(
         return None, (message("moved-often", times=often, most=most),)
     inventory, at_s = now.inventory, now.at_s
     known = failures(state, at_s, parameters)
-    failed = {one.plan: one for one in known}
     kinds = [one.what.code for one in known if one.what is not None]
     asked = least(state, at_s, parameters)
     # What a limit of memory bandwidth costs, no other ways bring back.
@@ -45,8 +44,8 @@ def next_move(
         failed_before = kinds.count(move.what.code)
         what = _named(move)
         against = _too_little(promise, what, failed_before, asked)
-        if against is None and (bars := failed.get(move.plan.barred(state.plan))):
-            against = _failed(bars, what, state, at_s)
+        if against is None and (failure := _bars(known, move, state.plan, at_s)):
+            against = _failed(failure, what, state, at_s)
         against = against or _impossible(inventory, move, what, state.plan)
         if against is not None:
             reasons.append(against)
@@ -100,6 +99,16 @@ def _too_little(promise: float, what: Message, failures: int, least: float) -> M
 def _promise(promise: float, least: float) -> Message:
     """Return what a move may gain at most, and above which promise it is tried."""
     return message("promise", promise=round(promise, 4), least=round(least, 4))
+
+
+def _bars(known: list[Failure], move: Move, before: Plan, at_s: float) -> Failure | None:
+    """Return the failure that bars a move, if any.
+
+    It is of the same plan, or of the same move from another plan until the failure's wait is over.
+    """
+    plan = move.plan.barred(before)
+    alike = (one for one in known if one.what == move.what and one.until_s > at_s)
+    return next((one for one in known if one.plan == plan), next(alike, None))
 
 
 def _failed(failure: Failure, what: Message, state: State, at_s: float) -> Message:

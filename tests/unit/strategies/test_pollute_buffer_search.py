@@ -8,7 +8,7 @@ from iat_nova.model import DomainInventory, Parameters, Priority, Rates, Sample,
 from iat_nova.strategies import readings
 from iat_nova.strategies.pollute_buffer import search
 from iat_nova.strategies.pollute_buffer.judge import Now
-from iat_nova.strategies.pollute_buffer.plan import Plan
+from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 from tests.unit.build import domain, tenant
 
@@ -47,6 +47,23 @@ class FailuresTest(unittest.TestCase):
                 here = state(failures=(one,), load_since_s=since_s)
                 found = search.failures(here, now_s, NUMBERS)
                 self.assertEqual([one] if barred else [], found)
+
+    def test_the_same_move_from_other_masks(self) -> None:
+        """It waits as long as after its failure; the same masks wait as long as they are barred."""
+        other, move = Plan(frozenset({"c"}), 2, 2), Move("b", Plan(frozenset({"b"}), 2, 2), WHAT)
+        same, elsewhere = failure(100.0, plan=move.plan), failure(100.0, plan=other)
+        for known, now_s, expected in (
+            ([], 105.0, None),
+            ([elsewhere], 109.9, elsewhere),
+            ([elsewhere], 110.0, None),
+            ([failure(100.0, plan=other, what=message("confine", tenant="c"))], 105.0, None),
+            ([failure(100.0, plan=other, what=None)], 105.0, None),
+            ([same], 109.9, same),
+            ([same], 300.0, same),
+            ([elsewhere, same], 105.0, same),
+        ):
+            with self.subTest(known=known, now_s=now_s):
+                self.assertEqual(expected, search._bars(known, move, PLAIN, now_s))
 
     def test_what_is_said(self) -> None:
         """Under this load until a new one; else the seconds left. The cause, where known."""
