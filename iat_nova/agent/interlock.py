@@ -247,10 +247,10 @@ class Interlock:
 
     def refused(self, error: HardwareError) -> None:
         """Restore the host and only observe after a refused write or a conflicting change."""
-        if isinstance(error, ForeignHand):
-            self._yield_to_hand((as_message(error),))
-        elif (missing := self._missing()) is not None:
+        if (missing := self._missing()) is not None:  # what was unmounted looks changed, too
             self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
+        elif isinstance(error, ForeignHand):
+            self._yield_to_hand((as_message(error),))
         elif isinstance(error, LastingRefusal):
             self._lasting = True
             refused = message("write-refused-for-good", error=as_message(error))

@@ -923,6 +923,16 @@ class Restrained(MachineCase):
         self.interlock.check()
         self.assertEqual({}, self.interlock.reasons)
 
+    def test_unmounted_is_no_conflicting_change(self):
+        """Ways of devices that stand in resctrl are gone with it: no restart is needed for that."""
+        self.unmount()
+        self.interlock.refused(ForeignHand("DDIO is at ?, the agent left 0x600"))
+        self.assertEqual(["resctrl-unmounted"], [*self.interlock.reasons])
+        self.mount()
+        self.interlock.check()
+        self.look()
+        self.assertEqual({}, self.interlock.reasons)
+
     def test_unmounted_before_a_write(self):
         """The write fails; the reason is the mount, and no pause has begun."""
         self.unmount()
