@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
@@ -37,8 +38,9 @@ def _lock(fd: int) -> None:
     except BlockingIOError:
         owner = os.pread(fd, 32, 0).decode(errors="replace").strip()
         raise LockHeld(owner or "unknown") from None
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
+    with contextlib.suppress(OSError):  # /run may be full; only messages use the PID
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
 
 
 def lock_holder(path: Path, proc: Path = Path("/proc")) -> int | None:

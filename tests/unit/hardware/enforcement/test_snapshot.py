@@ -615,6 +615,15 @@ class OneWriter(Folder):
         with self.make().only_writer():
             pass
 
+    def test_no_room_for_the_process_number(self):
+        """A full /run keeps nobody from restoring a host, and no second writer in."""
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        keeper = self.make()
+        with mock.patch("os.pwrite", side_effect=full), keeper.only_writer():
+            keeper.restore()
+            with raises(self, HostTaken, "process unknown writes"), self.make().only_writer():
+                self.fail("two writers")
+
     def test_a_killed_writer(self):
         """The lock goes with its process, even by kill -9."""
         code = (
