@@ -52,7 +52,7 @@ class PqosAllocator:
         self._opened: Pqos | None = None
         self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
         self._saved = SavedKeys()  # libpqos's numbers of caches
-        self._mine: pqos_saved.Mine | None = None  # written since the first saving
+        self._mine = pqos_saved.Mine()
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes of other programs
         self._classes: dict[int, dict[str, ClassMask]] = {}
@@ -259,7 +259,7 @@ class PqosAllocator:
         wanted |= dict.fromkeys(given_up, (1 << domain.ways) - 1)
         changed = {n: mask for n, mask in wanted.items() if before[n] != mask}
         if changed:
-            self._wrote(classes=changed)
+            self._mine.note(classes=changed)
             library.set_masks(l3cat, changed)
             undo.append(lambda: library.set_masks(l3cat, {n: before[n] for n in changed}))
 
@@ -278,7 +278,7 @@ class PqosAllocator:
         limits |= {n: limit for n, limit in found.items() if n not in limits}
         changed = {n: limit for n, limit in limits.items() if before[n] != limit}
         if changed:
-            self._wrote(classes=changed)
+            self._mine.note(classes=changed)
             undo.append(lambda: library.set_bandwidth(mba, {n: before[n] for n in changed}))
             library.set_bandwidth(mba, changed)
         for number in limits:
@@ -298,20 +298,13 @@ class PqosAllocator:
         undo.append(lambda: self._put(cpu, was))
 
     def _put(self, cpu: int, number: int) -> None:
-        self._wrote(cpus=(cpu,))
+        self._mine.note(cpus=(cpu,))
         plugged = self._topology.plugged(cpu)  # before writing: the CPU may go offline meanwhile
         self._library().set_class(cpu, number)
         if number:
             self._written[cpu] = (number, plugged)
         else:
             self._written.pop(cpu, None)
-
-    def _wrote(self, classes: Iterable[int] = (), cpus: Iterable[int] = ()) -> None:
-        """Note classes and CPUs that are about to be written."""
-        if self._mine is not None:
-            self._mine = pqos_saved.Mine(
-                self._mine.classes.union(classes), self._mine.cpus.union(cpus)
-            )
 
     # --------------------------------------------------------------- watching and ending
 
@@ -412,7 +405,7 @@ class PqosAllocator:
         """Return, as plain JSON values, the settings for `restore`."""
         self._renew_library()
         found = pqos_saved.save(self._library(), self._written)
-        self._mine = self._mine or pqos_saved.Mine()
+        self._mine.known = True
         self._saved.renew(found["masks"])
         return found
 
@@ -427,9 +420,11 @@ class PqosAllocator:
         The process that saved them restores only what it wrote: another program may have begun to
         use other classes since. Another process does not know what was written.
         """
-        mine = None if "partial" in saved else self._mine
-        if mine is not None:
-            mine = dataclasses.replace(mine, classes=mine.classes - self._taken)
+        self._renew_library()
+        mine = self._mine if self._mine.known and "partial" not in saved else None
+        if mine is not None and not mine.given_up:
+            self._taken |= self._classes_of_others()
+            mine.give_up(self._taken)
         if "partial" not in saved:
             for memory in (
                 self._classes,
@@ -440,7 +435,6 @@ class PqosAllocator:
                 self._bandwidth_found,
             ):
                 memory.clear()
-        self._renew_library()
         return pqos_saved.restore(self._library(), saved, mine)
 
     def close(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus
@@ -33,12 +33,30 @@ _TABLES = ("masks", "bandwidth")
 """The keys of values by class, in each cache domain."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(slots=True)
 class Mine:
-    """The classes whose registers a process wrote, and the CPUs that it put into classes."""
+    """The classes whose registers a process wrote, and the CPUs that it put into classes.
 
-    classes: frozenset[int] = frozenset()
-    cpus: frozenset[int] = frozenset()
+    `known`: the process has saved the registers before, so it wrote nothing else. `given_up`: a
+    restore has begun since the last write. From then on, a class without a CPU of this process may
+    still be its own: the restore may have failed.
+    """
+
+    classes: set[int] = dataclasses.field(default_factory=set)
+    cpus: set[int] = dataclasses.field(default_factory=set)
+    known: bool = False
+    given_up: bool = False
+
+    def note(self, classes: Iterable[int] = (), cpus: Iterable[int] = ()) -> None:
+        """Note classes and CPUs that are about to be written."""
+        self.classes.update(classes)
+        self.cpus.update(cpus)
+        self.given_up = False
+
+    def give_up(self, taken: Container[int]) -> None:
+        """Begin a restore; `taken`: classes that other programs have begun to use."""
+        self.classes = {number for number in self.classes if number not in taken}
+        self.given_up = True
 
 
 def save(library: Pqos, ours: Container[int]) -> dict[str, Any]:
@@ -145,14 +163,19 @@ def restore(
         return None if cache_of.get(cpu) in refused else _put_back_class(library, cpu, theirs, mine)
 
     default = _of_these(saved, {0})["masks"]
+    others = {
+        number: {n: mask for n, mask in values.items() if n != "0"}
+        for number, values in saved["masks"].items()
+    }
     steps: list[Callable[[], Message | None]] = [
         functools.partial(widen, int(number), values) for number, values in default.items()
     ]
     steps += [functools.partial(put_back, cpu) for cpu, number in found.items() if not number]
+    tables = (others, _put_back_masks), (saved["bandwidth"], _put_back_bandwidth)
     steps += [
-        functools.partial(table, library, int(number), values)
-        for key, table in (("masks", _put_back_masks), ("bandwidth", _put_back_bandwidth))
-        for number, values in saved[key].items()
+        functools.partial(put_table_back, library, int(number), values)
+        for table, put_table_back in tables
+        for number, values in table.items()
     ]
     return put_all_back(steps, lambda step: step())
 

@@ -631,10 +631,13 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.apply(a=((0,), 0x3), b=((1,), 0xC))
         self.apply(a=((0,), 0x3))
         self.registers.values[10][2], self.registers.classes[3] = 0x70, 2
-        self.apply(a=((0, 1), 0x3))
-        self.allocator.restore(saved)
-        self.assertEqual((0x70, 2), (self.registers.values[10][2], self.registers.classes[3]))
-        self.assertEqual([0, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
+        self.registers.fail_at = 1
+        with raises(self, HardwareError, "^told to fail$"):
+            self.allocator.restore(saved)
+        for _ in range(2):
+            self.allocator.restore(saved)
+            self.assertEqual((0x70, 2), (self.registers.values[10][2], self.registers.classes[3]))
+            self.assertEqual([0, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
 
     def test_a_cpu_of_ours_that_another_program_moved(self):
         """It goes back to class 0, over that change."""
