@@ -14,6 +14,7 @@ class AmountsTest(unittest.TestCase):
             (amounts.rate, 2.44e6, "2.4 M/s"),
             (amounts.rate, 1e6, "1.0 M/s"),
             (amounts.rate, 1.5e9, "1500.0 M/s"),
+            (amounts.rate, 1e12, "1000000.0 M/s"),
             (amounts.rate, -3e6, "-3.0 M/s"),
             (amounts.rate, 999_400, "999 k/s"),
             (amounts.rate, 999_999.6, "1000 k/s"),
