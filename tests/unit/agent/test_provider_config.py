@@ -52,11 +52,14 @@ class RenderTest(unittest.TestCase):
 
     def test_the_least_of_a_mask(self):
         """Placement refuses a guest fewer ways than a mask has: it would count too few."""
-        text = render(Offer(6, 3, True, min_unit=2))
-        (provider,) = yaml.safe_load(text)["providers"]
-        (inventory,) = provider["inventories"]["additional"]
-        ways = inventory["CUSTOM_IAT_LLC_WAY"]
-        self.assertEqual((2, 3), (ways["min_unit"], ways["max_unit"]))
+        for offer, units in (
+            (Offer(6, 3, True, min_unit=2), (2, 3)),
+            (Offer(0, 0, True, withdrawn=True, min_unit=2), (2, 2)),
+        ):
+            (provider,) = yaml.safe_load(render(offer))["providers"]
+            (inventory,) = provider["inventories"]["additional"]
+            ways = inventory["CUSTOM_IAT_LLC_WAY"]
+            self.assertEqual(units, (ways["min_unit"], ways["max_unit"]))
 
     def test_withdrawn(self):
         """All is reserved and no trait is set; Placement takes no inventory of nothing."""

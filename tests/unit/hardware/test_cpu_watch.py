@@ -91,3 +91,16 @@ class Watching(unittest.TestCase):
         calls.clear()
         with raises(self, HardwareError, "No such file"):
             settled(self.watch, lambda: operation(False))
+
+    def test_a_lasting_result(self):
+        """It must fit the CPUs at its end: a success that a CPU disturbed is repeated, too."""
+        for cpu, lasting, times in ((1, True, 2), (2, False, 1)):
+            calls = []
+
+            def operation(cpu=cpu, calls=calls):
+                calls.append(1)
+                if len(calls) == 1:
+                    self.cpus.unplug(cpu)
+                return len(calls)
+
+            self.assertEqual(times, settled(self.watch, operation, lasting=lasting))

@@ -272,6 +272,9 @@ class Findings(HostCase):
             self.be(who)
             found = self.findings().keys()
             self.assertEqual((own, set()), (own & found, others & found), who)
+        self.be("skylake")
+        self.put(self.roots.irdt, "")  # the firmware's table: then something is there
+        self.assertIn("I/O RDT", self.findings())
         self.be("other")
         self.assertLessEqual(
             {"DDIO register 0xc8b", "CHA PMUs", "io_alloc"}, self.findings().keys()
