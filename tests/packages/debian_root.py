@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clean Debian roots, and this checkout's packages of Debian, built once for all tests."""
 
+import atexit
 import functools
 import os
 import pathlib
@@ -9,7 +10,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import unittest
 
 PROJECT = pathlib.Path(__file__).resolve().parents[2]
 TOOLS = PROJECT / "tools/packaging"
@@ -35,7 +35,7 @@ def packages(suite=SUITE):
     if made.is_dir():
         return made
     folder = pathlib.Path(tempfile.mkdtemp(prefix="iat-nova-debs-"))
-    unittest.addModuleCleanup(shutil.rmtree, folder)
+    atexit.register(shutil.rmtree, folder)  # the end of a module's tests would be too early
     said(TOOLS / "build-debs", folder, suite, env={**os.environ, "PYTHON": sys.executable})
     return folder
 
