@@ -286,7 +286,7 @@ _of_tenant = _of_each(
 
 
 def tenant(value: Callable[[Iteration, str], float | None]) -> Read:
-    """Read a value of each tenant in its domain's latest iteration."""
+    """Return a reader of one value per tenant, taken from the latest iteration of its domain."""
     return _of_tenant(lambda item: value(*item))
 
 
@@ -338,7 +338,7 @@ def _complete(seen: Observed) -> Mapping[int, tuple[DomainInventory, Iteration]]
 def domain(
     value: Callable[[DomainInventory, Iteration], float | Mapping[str, float] | None],
 ) -> Read:
-    """Read a value of the tenants and the latest iteration of each cache domain."""
+    """Return a reader of one value per cache domain, taken from its latest iteration."""
     return _both(lambda item: value(*item))
 
 

@@ -98,7 +98,7 @@ class Ledger:
 
     @property
     def allocation(self) -> Allocation:
-        """The present counts."""
+        """Number of ways of DDIO and of each tenant, as decided so far."""
         return Allocation(self.ddio, dict(self.counts))
 
     @property

@@ -34,7 +34,7 @@ def judge_3a(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
 
 
 def judge_3b(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
-    """Judge the order over four masks, and the miss rate on every mask."""
+    """Judge the order of DPDK's miss rates on four masks, and each of these rates."""
     misses = summary.by(rows, "xmem_mask", "dpdk_miss_percent")
     xmem = summary.by(rows, "xmem_mask", "xmem_miss_percent")
     seen = ", ".join(f"{mask:#05x}: {misses[mask]:.1f} %" for mask in ORDERED_3B)

@@ -78,7 +78,11 @@ class TickReading:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flags:
-    """Pending work for INIT and ADJUST."""
+    """Work that is pending for the phases INIT and ADJUST.
+
+    `grow`: enlarge the low-priority zone. `shrink`: reduce the trash ways. `restart`: begin with
+    the least zones.
+    """
 
     grow: bool = False
     shrink: bool = False
