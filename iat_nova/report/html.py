@@ -32,7 +32,7 @@ from iat_nova.report.stretches import Stretch
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
 
-POINTS = 1000  # of a curve
+POINTS = 700  # of a curve, which is drawn some 900 pixels wide
 DECISIONS = 500  # rows of the table
 TURNS = 4000  # decisions in the way map
 EVENTS = 100

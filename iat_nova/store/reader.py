@@ -29,6 +29,7 @@ _MINUTE_S = 60.0  # at least one row per minute is kept
 _NEWEST = 1 << 62  # above all rows
 _AHEAD = 4096  # rows that may be newer than the newest row in an index
 _BASES = 64  # kept in memory
+_INVENTORIES = 256  # kept in memory, of a cache domain each
 _BEATS_S = 10.0  # a beat is written more often
 
 _Row = tuple[Any, ...]
@@ -277,6 +278,8 @@ class HistoryReader:
         """Return the tenants that an iteration was decided for; read once."""
         key = (iteration.inventory_id, iteration.domain)
         if key not in self._domains:
+            if len(self._domains) >= _INVENTORIES:
+                self._domains.clear()
             found = self.inventory(iteration.inventory_id)
             self._domains[key] = found.domains.get(iteration.domain) if found else None
         return self._domains[key]

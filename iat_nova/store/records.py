@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import cattrs
@@ -229,7 +229,24 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(WayMask, lambda value, _: WayMask(value))
     converter.register_unstructure_hook(Message, _plain_message)
     converter.register_structure_hook(Message, lambda value, _: _message(value))
+    converter.register_structure_hook(Layout, _Repeated(converter.get_structure_hook(Layout)))
     return converter
+
+
+class _Repeated:
+    """Structures a value only if its plain form differs from the last: layouts seldom change."""
+
+    def __init__(self, make: Callable[[Any, type[Layout]], Layout]) -> None:
+        self._make = make
+        self._last: tuple[Any, Layout] | None = None
+
+    def __call__(self, plain: Any, kind: type[Layout]) -> Layout:
+        last = self._last  # read once: another thread may replace both
+        if last is not None and last[0] == plain:
+            return last[1]
+        made = self._make(plain, kind)
+        self._last = plain, made
+        return made
 
 
 def _plain_message(one: Message) -> dict[str, Any]:

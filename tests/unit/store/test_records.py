@@ -12,6 +12,7 @@ from iat_nova.model import (
     Action,
     Decision,
     DomainInventory,
+    Layout,
     Message,
     PortGroup,
     Step,
@@ -170,6 +171,20 @@ class TestForms(unittest.TestCase):
         self.assertEqual(8, len(frozen.values(records)))
         given = {field.name: field.default for field in dataclasses.fields(records.Iteration)}
         self.assertIs(False, given["follows"])
+
+
+class TestLayout(unittest.TestCase):
+    def test_made_again_only_if_another(self):
+        """Layouts seldom change: the last one is returned for the same plain form."""
+        one = records.unstructure(stories.quiet(1, 0.0).decision.layout)
+        other = {**one, "ddio": 0x600}
+        first = records.structure(one, Layout)
+        self.assertIs(first, records.structure(dict(one), Layout))
+        self.assertEqual(dataclasses.replace(first, ddio=WayMask(0x600)),
+                         records.structure(other, Layout))  # fmt: skip
+        again = records.structure(one, Layout)
+        self.assertEqual(first, again)
+        self.assertIs(again, records.structure(one, Layout))
 
 
 class TestText(unittest.TestCase):

@@ -334,6 +334,9 @@ class TestInventories(HistoryCase):
         found = reader.domain_inventory(iteration)
         self.assertEqual(stories.inventory(), found)
         self.assertIs(found, reader.domain_inventory(iteration))
+        with mock.patch("iat_nova.store.reader._INVENTORIES", 1):
+            reader.domain_inventory(dataclasses.replace(iteration, domain=1))
+            self.assertEqual(1, len(reader._domains))
         absent = dataclasses.replace(iteration, inventory_id=iteration.inventory_id + 1)
         self.assertIsNone(reader.domain_inventory(absent))
         self.assertIsNone(reader.domain_inventory(dataclasses.replace(iteration, domain=1)))
