@@ -159,13 +159,17 @@ PROVEN = {
     "A class of the policy": "tests.unit.policy.test_classify.MatchTest.test_conditions",
     "An image may ask": "tests.nova.test_nova.NovaTest.test_pinned_by_its_image",
     "make traffic": "tests.unit.strategies.iat.test_properties.TestEveryWorld.test_every_invariant",
-    "A best-effort guest": "tests.unit.policy.test_classify.WaysTest.test_what_a_flavor_asks_for "
+    "The default strategy": "tests.unit.strategies.test_pollute_buffer.TrialTest."
+    "test_who_streams_is_confined_and_critical_tenants_keep_clear_of_it",
+    "With ``iat``": "tests.unit.policy.test_classify.WaysTest.test_what_a_flavor_asks_for "
     "tests.unit.strategies.iat.test_controller.TestCoreDemand."
     "test_a_best_effort_tenant_gives_and_never_below_its_minimum",
     "change load": "tests.unit.strategies.iat.test_controller.TestDamping."
     "test_the_limit_holds_and_then_goes_on",
-    "Steps that did not help": "tests.unit.strategies.iat.test_controller.TestCoreDemand."
-    "test_back_off_doubles",
+    "A move that failed": "tests.unit.strategies.test_pollute_buffer.TrialTest."
+    "test_what_failed_is_barred_twice_as_long_each_time "
+    "tests.unit.strategies.test_pollute_buffer.TrialTest."
+    "test_loads_that_change_too_often_for_trials_are_left_as_found",
     "boot many guests": "tests.unit.policy.test_classify.WhoTest.test_floating_guests_are_one_pool",
     "Metrics are bounded": f"{METRICS}.test_the_number_of_series_is_bounded",
     "learn something": f"{WAYMAP}.TestWayMap."
