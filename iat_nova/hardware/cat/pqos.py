@@ -18,7 +18,7 @@ from iat_nova.hardware.cat import limits, pqos_saved
 from iat_nova.hardware.cat.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.cat.pqos_lib import Core, Pqos
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
-from iat_nova.hardware.kernel.rollback import Reach, SavedKeys, Step, undoing
+from iat_nova.hardware.kernel.rollback import PARTIAL, Reach, SavedKeys, Step, undoing
 from iat_nova.hardware.kernel.shape import Shape
 from iat_nova.hardware.kernel.topology import Cache, Topology
 from iat_nova.model import CacheDomain, Message, WayMask, message
@@ -52,6 +52,7 @@ class PqosAllocator:
         self._opened: Pqos | None = None
         self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
         self._saved = SavedKeys()  # libpqos's numbers of caches
+        self._saved_cpus = SavedKeys()
         self._mine = pqos_saved.Mine()
         self._domains: dict[int, CacheDomain] = {}
         self._taken: frozenset[int] = frozenset()  # classes of other programs
@@ -126,7 +127,8 @@ class PqosAllocator:
         """
         library = self._library()
         ours = {n for numbers in self._numbers.values() for n in numbers.values()}
-        cpus = (core.cpu for core in library.cores if core.cpu not in self._written)
+        taken = self._written.keys() | self._mine.left
+        cpus = (core.cpu for core in library.cores if core.cpu not in taken)
         return frozenset(map(library.class_of, cpus)) - ours - {0}
 
     def _library(self) -> Pqos:
@@ -202,7 +204,8 @@ class PqosAllocator:
         found = limits.find(self.domains(), domain)
         limits.check_classes(found, classes)
         self._check_unmounted()
-        if not self._saved.has(self._l3cat(found)):
+        cpus = {cpu for item in classes if item.name != DEFAULT_CLASS for cpu in item.cpus}
+        if not (self._saved.has(self._l3cat(found)) and all(map(self._saved_cpus.has, cpus))):
             raise DomainOffline(domain)
         limits.check_unchanged(lambda: self.inspect(domain))
         named = {item.name: item for item in classes}
@@ -259,9 +262,9 @@ class PqosAllocator:
         wanted |= dict.fromkeys(given_up, (1 << domain.ways) - 1)
         changed = {n: mask for n, mask in wanted.items() if before[n] != mask}
         if changed:
-            self._mine.note(classes=changed)
-            library.set_masks(l3cat, changed)
+            self._mine.note("masks", l3cat, changed)
             undo.append(lambda: library.set_masks(l3cat, {n: before[n] for n in changed}))
+            library.set_masks(l3cat, changed)
 
     def _limit(
         self, domain: CacheDomain, wanted: Mapping[int, int | None], undo: list[Step]
@@ -278,7 +281,7 @@ class PqosAllocator:
         limits |= {n: limit for n, limit in found.items() if n not in limits}
         changed = {n: limit for n, limit in limits.items() if before[n] != limit}
         if changed:
-            self._mine.note(classes=changed)
+            self._mine.note("bandwidth", mba, changed)
             undo.append(lambda: library.set_bandwidth(mba, {n: before[n] for n in changed}))
             library.set_bandwidth(mba, changed)
         for number in limits:
@@ -298,7 +301,7 @@ class PqosAllocator:
         undo.append(lambda: self._put(cpu, was))
 
     def _put(self, cpu: int, number: int) -> None:
-        self._mine.note(cpus=(cpu,))
+        self._mine.note_cpu(cpu)
         plugged = self._topology.plugged(cpu)  # before writing: the CPU may go offline meanwhile
         self._library().set_class(cpu, number)
         if number:
@@ -405,35 +408,38 @@ class PqosAllocator:
         """Return, as plain JSON values, the settings for `restore`."""
         self._renew_library()
         found = pqos_saved.save(self._library(), self._written)
-        self._mine.known = True
+        self._mine.begin()
         self._saved.renew(found["masks"])
+        self._saved_cpus.renew(found["classes"])
         return found
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the settings: offline CPUs and sockets keep their registers, but out of reach."""
         self._renew_library()
-        return pqos_saved.reachable(self._library(), saved)
+        reach = pqos_saved.reachable(self._library(), saved, self._mine_of(saved))
+        self._mine.leave(reach.later)
+        return reach
 
-    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore classes, masks and limits; return a message for each change. May be repeated.
+    def _mine_of(self, saved: Mapping[str, Any]) -> pqos_saved.Mine | None:
+        """Return the registers and CPUs of these settings to restore; None: all of them.
 
         The process that saved them restores only what it wrote: another program may have begun to
         use other classes since. Another process does not know what was written.
         """
-        self._renew_library()
-        mine = self._mine if self._mine.known and "partial" not in saved else None
-        if mine is not None and not mine.given_up:
+        if not self._mine.known or PARTIAL in saved:
+            return None
+        if not self._mine.given_up:
             self._taken |= self._classes_of_others()
-            mine.give_up(self._taken)
-        if "partial" not in saved:
-            for memory in (
-                self._classes,
-                self._numbers,
-                self._written,
-                self._online,
-                self._default_found,
-                self._bandwidth_found,
-            ):
+            self._mine.give_up(self._taken)
+        return self._mine
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Restore classes, masks and limits; return a message for each change. May be repeated."""
+        self._renew_library()
+        mine = self._mine_of(saved)
+        if PARTIAL not in saved:
+            found = self._default_found, self._bandwidth_found
+            for memory in (self._classes, self._numbers, self._written, self._online, *found):
                 memory.clear()
         return pqos_saved.restore(self._library(), saved, mine)
 

@@ -15,7 +15,7 @@ from typing import Any
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos_lib import Pqos
-from iat_nova.hardware.kernel.rollback import Reach, put_all_back
+from iat_nova.hardware.kernel.rollback import PARTIAL, Reach, put_all_back
 from iat_nova.hardware.kernel.shape import INDEX, NUMBER, VALUE, mapping, record, whole
 from iat_nova.model import Message, message
 
@@ -25,9 +25,9 @@ SHAPE = record(
         "classes": mapping(NUMBER, INDEX),
         "bandwidth": mapping(NUMBER, mapping(NUMBER, INDEX)),
     },
-    {"partial": whole(1, 1)},
+    {PARTIAL: whole(1, 1)},
 )
-"""The schema of saved registers; `partial` marks those that were out of reach."""
+"""The schema of saved registers."""
 
 _TABLES = ("masks", "bandwidth")
 """The keys of values by class, in each cache domain."""
@@ -35,28 +35,78 @@ _TABLES = ("masks", "bandwidth")
 
 @dataclasses.dataclass(slots=True)
 class Mine:
-    """The classes whose registers a process wrote, and the CPUs that it put into classes.
+    """The registers of classes that a process wrote, and the CPUs that it put into classes.
 
-    `known`: the process has saved the registers before, so it wrote nothing else. `given_up`: a
-    restore has begun since the last write. From then on, a class without a CPU of this process may
-    still be its own: the restore may have failed.
+    `registers`: (table, number of the cache, class). `known`: the process has saved the registers
+    before, so it wrote nothing else. `given_up`: a restore has begun since the last write. From
+    then on, a class without a CPU of this process may still be its own: the restore may have
+    failed. `left`: CPUs of an agent that were offline at the last restore, in an agent's class.
     """
 
-    classes: set[int] = dataclasses.field(default_factory=set)
+    registers: set[tuple[str, int, int]] = dataclasses.field(default_factory=set)
     cpus: set[int] = dataclasses.field(default_factory=set)
+    left: frozenset[int] = frozenset()
     known: bool = False
     given_up: bool = False
+    _waiting: set[tuple[str, int, int]] = dataclasses.field(default_factory=set)
 
-    def note(self, classes: Iterable[int] = (), cpus: Iterable[int] = ()) -> None:
-        """Note classes and CPUs that are about to be written."""
-        self.classes.update(classes)
-        self.cpus.update(cpus)
+    def note(self, table: str, number: int, classes: Iterable[int]) -> None:
+        """Note classes whose registers in a table of a cache are about to be written."""
+        self.registers.update((table, number, one) for one in classes)
         self.given_up = False
+
+    def note_cpu(self, cpu: int) -> None:
+        """Note a CPU that is about to be put into a class."""
+        self.cpus.add(cpu)
+        self.given_up = False
+
+    def begin(self) -> None:
+        """Note that the registers are saved: only what is written from now on is to be restored.
+
+        Settings that an earlier restore could not reach are saved as well, and restored with it.
+        """
+        if self.given_up:
+            self.registers.clear()
+            self.cpus.clear()
+            self.given_up = False
+        self.known = True
+        self.registers |= self._waiting
+        self.cpus |= self.left
 
     def give_up(self, taken: Container[int]) -> None:
         """Begin a restore; `taken`: classes that other programs have begun to use."""
-        self.classes = {number for number in self.classes if number not in taken}
+        self.registers = {one for one in self.registers if one[-1] not in taken}
         self.given_up = True
+
+    def leave(self, later: Mapping[str, Any] | None) -> None:
+        """Note the settings that wait, because they are out of reach."""
+        later = later or {key: {} for key in (*_TABLES, "classes")}
+        self._waiting = {
+            (key, int(number), int(one))
+            for key in _TABLES
+            for number, values in later[key].items()
+            for one in values
+        }
+        self.left = frozenset(int(cpu) for cpu, number in later["classes"].items() if not number)
+
+    def of(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return saved registers with the masks and limits alone that this process wrote."""
+        kept = {
+            key: {
+                number: {
+                    n: value
+                    for n, value in values.items()
+                    if (key, int(number), int(n)) in self.registers
+                }
+                for number, values in saved[key].items()
+            }
+            for key in _TABLES
+        }
+        return {**saved, **kept}
+
+    def owns(self, cpu: int, l3cat: int | None, number: int) -> bool:
+        """Return whether a CPU is to leave a class: the process put it there, or wrote the mask."""
+        return cpu in self.cpus or ("masks", l3cat, number) in self.registers
 
 
 def save(library: Pqos, ours: Container[int]) -> dict[str, Any]:
@@ -102,13 +152,15 @@ def _of_these(saved: Mapping[str, Any], classes: Container[int]) -> dict[str, An
     return {**saved, **kept}
 
 
-def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
+def reachable(library: Pqos, saved: Mapping[str, Any], mine: Mine | None = None) -> Reach:
     """Divide saved registers by whether their CPUs and sockets are online.
 
     CPUs of other programs are in both parts, as a restore must know their classes, and are not
-    waited for: a restore does not write them.
+    waited for: a restore does not write them. `mine` as in `restore`.
     """
     saved, cores = _without_theirs(saved), library.cores
+    if mine is not None:
+        saved = mine.of(saved)
     theirs = {cpu: number for cpu, number in saved["classes"].items() if number}
     there = {
         "masks": {str(core.l3cat_id) for core in cores},
@@ -119,7 +171,9 @@ def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
     for key, names in there.items():
         had = {n: one for n, one in saved[key].items() if key != "classes" or n not in theirs}
         now[key] = {n: one for n, one in had.items() if n in names}
-        later[key] = {n: one for n, one in had.items() if n not in names}
+        later[key] = {n: one for n, one in had.items() if n not in names and one != {}}
+    if mine is not None:
+        later["classes"] = {n: 0 for n in later["classes"] if int(n) in mine.cpus}
     places = [message("class-masks-offline", cache=n) for n in later["masks"]]
     places += [message("class-limits-offline", cache=n) for n in later["bandwidth"]]
     if later["classes"]:
@@ -130,7 +184,7 @@ def reachable(library: Pqos, saved: Mapping[str, Any]) -> Reach:
         part["classes"] |= theirs
     if not places:
         return Reach(now)
-    return Reach(now if reached else None, later | {"partial": 1}, tuple(places))
+    return Reach(now if reached else None, later | {PARTIAL: 1}, tuple(places))
 
 
 def restore(
@@ -138,17 +192,15 @@ def restore(
 ) -> tuple[Message, ...]:
     """Restore the registers; return a message for each change. May be repeated.
 
-    CPUs that had, or have now, a class of another program are not written. `mine`: the only classes
-    and CPUs to restore; None: all of them. The masks of class 0 come first: CPUs of our classes
-    fall back to them, and stay in our classes where such a mask is refused.
+    CPUs that had, or have now, a class of another program are not written. `mine`: the only
+    registers and CPUs to restore; None: all of them. The masks of class 0 come first: CPUs of our
+    classes fall back to them, and stay in our classes where such a mask is refused.
     """
     saved = _without_theirs(saved)
     if mine is not None:
-        saved = _of_these(saved, mine.classes)
+        saved = mine.of(saved)
     found = {int(cpu): number for cpu, number in saved["classes"].items()}
     theirs = set(found.values()) - {0}
-    if "partial" not in saved:  # CPUs that were offline at the time of saving were in class 0
-        found = {core.cpu: found.get(core.cpu, 0) for core in library.cores}
     cache_of = {core.cpu: core.l3cat_id for core in library.cores}
     refused: set[int] = set()
 
@@ -160,7 +212,9 @@ def restore(
             raise
 
     def put_back(cpu: int) -> Message | None:
-        return None if cache_of.get(cpu) in refused else _put_back_class(library, cpu, theirs, mine)
+        if (l3cat := cache_of.get(cpu)) in refused:
+            return None
+        return _put_back_class(library, cpu, l3cat, theirs, mine)
 
     default = _of_these(saved, {0})["masks"]
     others = {
@@ -181,12 +235,12 @@ def restore(
 
 
 def _put_back_class(
-    library: Pqos, cpu: int, theirs: Container[int], mine: Mine | None
+    library: Pqos, cpu: int, l3cat: int | None, theirs: Container[int], mine: Mine | None
 ) -> Message | None:
     now = library.class_of(cpu)
     if now == 0 or now in theirs:
         return None
-    if mine is not None and cpu not in mine.cpus and now not in mine.classes:
+    if mine is not None and not mine.owns(cpu, l3cat, now):
         return None
     library.set_class(cpu, 0)
     return message("cpu-class-restored", cpu=cpu, number=0)

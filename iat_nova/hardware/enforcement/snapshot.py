@@ -26,7 +26,7 @@ from iat_nova.hardware.enforcement.snapshot_file import (
     SnapshotFile,
 )
 from iat_nova.hardware.kernel import locks
-from iat_nova.hardware.kernel.rollback import Reach, Restorable
+from iat_nova.hardware.kernel.rollback import PARTIAL, Reach, Restorable
 from iat_nova.model import Message, message
 
 __all__ = ["HostTaken", "RestoreError", "Restored", "Snapshot", "SnapshotError"]
@@ -168,7 +168,7 @@ class Snapshot:
         self._check_sole()
         wanted = self._memory.keys() if names is None else self._memory.keys() & names
         saved = self._memory | {
-            name: _extended(self._memory[name], self._found(name)) for name in wanted
+            name: _joined(self._memory[name], self._found(name)) for name in wanted
         }
         if saved != self._memory:
             self._save(saved)
@@ -355,7 +355,7 @@ class Snapshot:
         has an agent's value, and the left value is the original.
         """
         now = self._parts[name].save()
-        return _extended(self._left[name], now) if name in self._left else now
+        return _joined(self._left[name], now) if name in self._left else now
 
     def _save(self, memory: dict[str, Any]) -> None:
         """Write this memory to disk, with left settings, then use it."""
@@ -392,7 +392,7 @@ def _check_read_back(part: Restorable, saved: Any) -> None:
 def _merged(left: Mapping[str, Any], memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings by part; for a setting in both, the value in `left` is older and counts."""
     return {
-        name: _extended(left[name], memory[name])
+        name: _joined(left[name], memory[name])
         if name in left and name in memory
         else left.get(name, memory.get(name))
         for name in sorted(left.keys() | memory.keys())
@@ -410,6 +410,17 @@ def _worded(lock: Path) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise SnapshotError(unusable(lock, error)) from error
+
+
+def _joined(had: Any, now: Any) -> Any:
+    """Return a part's saved settings, and those that only `now` has.
+
+    Settings that were out of reach, with all settings of the part, are no part of them any more.
+    """
+    joined = _extended(had, now)
+    if isinstance(joined, dict) and PARTIAL in joined and PARTIAL not in now:
+        del joined[PARTIAL]
+    return joined
 
 
 def _extended(had: Any, now: Any) -> Any:

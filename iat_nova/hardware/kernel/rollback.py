@@ -18,6 +18,10 @@ Step = Callable[[], None]
 """A function that undoes one change. Raises `HardwareError`."""
 
 
+PARTIAL = "partial"
+"""The key by which a part marks settings that were out of reach, and so are not all of its own."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Reach:
     """Saved settings, divided into settings to restore `now` and `later`; None: no settings.

@@ -417,6 +417,22 @@ class MsrInterface(MsrCase, unittest.TestCase):
                 break
         self.assertGreater(step, 3)
 
+    def test_a_table_of_masks_that_is_written_in_part(self):
+        """libpqos writes one register after the other: those before the refusal are undone."""
+        before, write = self.state(), self.registers.set_masks
+
+        def refuse(l3cat, masks):
+            write(l3cat, dict([*masks.items()][:1]))
+            if len(masks) > 1 and 0x7FF not in masks.values():
+                raise PqosError("refused")
+
+        with (
+            mock.patch.object(self.registers, "set_masks", refuse),
+            raises(self, HardwareError, "^refused$"),
+        ):
+            self.apply(a=((0,), 0x3), b=((1,), 0xC))
+        self.assertEqual(before, self.state())
+
     def test_given_up_masks_are_reset(self):
         """A class given up has all ways again, as after a reset."""
         self.apply(a=((0,), 0x3))
@@ -763,15 +779,33 @@ class MsrInterface(MsrCase, unittest.TestCase):
         self.assertEqual(2, len(self.allocator.inspect()))
 
     def test_offline_when_saved(self):
-        """A CPU that was offline when the host was found ends in class 0."""
+        """A CPU that was offline when the host was found is written after the next saving only."""
         self.cpus.unplug(1)
         saved = json.loads(json.dumps(self.allocator.save()))
         self.assertNotIn("1", saved["classes"])
         self.cpus.plug(1)
+        found = self.state()
+        with self.assertRaises(DomainOffline):
+            self.apply(a=((0, 1), 0x3))
+        self.assertEqual(found, self.state())
+        saved = json.loads(json.dumps(self.allocator.save()))
         self.apply(a=((0, 1), 0x3))
+        self.assertEqual(1, self.registers.classes[1])
         self.assertEqual("0", str(self.allocator.save()["classes"]["1"]))  # as found, not as now
         self.make().restore(saved)
         self.assertEqual(0, self.registers.classes[1])
+
+    def test_offline_when_saved_and_at_the_write(self):
+        """It is not written when it is back, either."""
+        self.allocator.domains()
+        self.cpus.unplug(1)
+        self.allocator.save()
+        found = self.state()
+        with self.assertRaises(DomainOffline):
+            self.apply(a=((0, 1), 0x3))
+        self.cpus.plug(1)
+        self.assertEqual((), self.allocator.inspect())
+        self.assertEqual(found, self.state())
 
     def test_a_socket_online_after_the_saving(self):
         """Its masks could not be restored: nothing is written there until the next saving."""
@@ -814,7 +848,7 @@ class MsrInterface(MsrCase, unittest.TestCase):
         other.apply(0, (ClassMask("c", (0,), WayMask(0x3)),))
         self.assertIsNone(other.reachable(later).later)
         self.assertTrue(other.restore(other.reachable(later).now))
-        self.assertEqual(2, self.registers.classes[0])  # what works by now goes on; 1 was taken
+        self.assertEqual(1, self.registers.classes[0])  # what works by now goes on
         self.assertEqual({"c": 0x3}, other.effective(0))
         other.restore(saved)
         self.assertEqual(found, self.state())
