@@ -9,6 +9,7 @@ import unittest
 
 from iat_nova.cmd import agent
 from iat_nova.cmd.main import Application
+from iat_nova.report import sentences
 from tools import command_reference
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -113,6 +114,11 @@ class GlossaryTest(unittest.TestCase):
             for line, text in texts(path)
             if (found := words.search(text))
         ]
+        wrong += [
+            f"{code}: {found[0]!r} in {text!r}"
+            for code, text in sentences.SENTENCES.items()
+            if (found := words.search(text))
+        ]
         self.assertEqual([], wrong, "\n".join(wrong))
 
     def test_retired_words_are_in_no_docstring(self):
@@ -139,7 +145,9 @@ class GlossaryTest(unittest.TestCase):
 
     def test_retired_words_are_in_no_yaml(self):
         """Options, metrics, alerts, scenarios and claims are read by people, too."""
-        words, read = retired(), files("*.yaml", "*.yml", "*.sample")
+        words = retired()
+        found = files("*.yaml", "*.yml", "*.sample")
+        read = [one for one in found if one not in sentences.FILES]  # codes stay as they are
         self.assertGreater(len(read), 40)
         wrong = [
             f"{path.relative_to(ROOT)}:{line}: {word!r}"

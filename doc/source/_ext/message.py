@@ -13,6 +13,7 @@ import re
 from docutils import nodes
 
 import iat_nova
+from iat_nova.report.sentences import SENTENCES
 
 VARIABLE = re.compile(r"\.\.\.|\b[A-Z][A-Z_]*[A-Z]\b|\bN\b")
 LEAST = 4  # shorter parts would be found anywhere
@@ -21,7 +22,7 @@ PROGRAM_NAMES = ("PMD", "MSR", "CHA", "PC", "DPDK", "XML", "OVSDB", "LLC", "DDIO
 
 @functools.cache
 def said():
-    """Return all constant texts of the package, one after the other."""
+    """Return all constant texts and sentences of the package, one after the other."""
     package = pathlib.Path(iat_nova.__file__).parent
     texts = [
         node.value
@@ -29,7 +30,7 @@ def said():
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Constant) and isinstance(node.value, str)
     ]
-    return "\n".join(texts)
+    return "\n".join((*texts, *SENTENCES.values()))
 
 
 def missing(text):

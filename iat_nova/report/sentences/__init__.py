@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The sentence of each message code, and the one place where messages become English.
 
-A sentence names the values of its message in braces. Behind a colon stands how the value is shown:
+The sentences are in the YAML files of this folder. A sentence names the values of its message in
+braces. Behind a colon stands how the value is shown:
 
 * ``name``, ``names``, ``all``: tenants' ids as their names; ``names`` shows four at most
 * ``also``: a message or a text, or several, as sentences; ``and``: sources, between "and of";
@@ -16,35 +17,26 @@ A sentence names the values of its message in braces. Behind a colon stands how 
 
 from __future__ import annotations
 
+import pathlib
 import string
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from iat_nova.common import amounts
+from iat_nova.common import amounts, own_yaml
 from iat_nova.model import DDIO, VERBATIM, Message
 from iat_nova.report import times
-from iat_nova.report.sentences import (
-    agent,
-    configuration,
-    hardware,
-    host,
-    policy,
-    qualify,
-    strategies,
-    tenants,
-)
+
+FILES = tuple(sorted(pathlib.Path(__file__).parent.glob("*.yaml")))
+"""The tables of sentences, one a subject."""
 
 SENTENCES: Mapping[str, str] = {
     VERBATIM: "{text}",
     "several": "{causes:also}",
-    **strategies.SENTENCES,
-    **agent.SENTENCES,
-    **configuration.SENTENCES,
-    **policy.SENTENCES,
-    **tenants.SENTENCES,
-    **host.SENTENCES,
-    **qualify.SENTENCES,
-    **hardware.SENTENCES,
+    **{
+        code: sentence
+        for file in FILES
+        for code, sentence in own_yaml.load(file.read_text(encoding="utf-8")).items()
+    },
 }
 """One sentence a code, by subject: to add or to reword a message, change one table alone."""
 

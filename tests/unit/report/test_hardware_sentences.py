@@ -3,7 +3,6 @@
 
 import ast
 import io
-import itertools
 import json
 import logging
 import pathlib
@@ -15,12 +14,13 @@ from unittest import mock
 import iat_nova
 from iat_nova.checks.qualify import run
 from iat_nova.cmd import agent, doctor, main
+from iat_nova.common import own_yaml
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host import probe
 from iat_nova.model import Message, message
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import log, sentences, status
-from iat_nova.report.sentences import hardware, text
+from iat_nova.report.sentences import text
 from iat_nova.store import heartbeat, records
 
 PACKAGE = pathlib.Path(iat_nova.__file__).parent
@@ -62,24 +62,6 @@ def calls():
 class TestTables(unittest.TestCase):
     """Codes, sentences and values fit each other."""
 
-    def test_no_code_has_two_sentences(self):
-        """The tables are merged: a second sentence would replace the first one silently."""
-        folder = PACKAGE / "report" / "sentences"
-        keys = [
-            {
-                key.value
-                for node in ast.walk(ast.parse(path.read_text()))
-                if isinstance(node, ast.Dict)
-                for key in node.keys
-                if isinstance(key, ast.Constant)
-            }
-            for path in sorted(folder.glob("*.py"))
-            if path.name != "__init__.py"
-        ]
-        self.assertGreater(len(keys), 2)
-        for one, other in itertools.combinations(keys, 2):
-            self.assertEqual(set(), one & other)
-
     def test_sentences_name_values_that_their_messages_carry(self):
         """A sentence with another value would be shown as code and values."""
         found = list(calls())
@@ -100,7 +82,8 @@ class TestReaders(unittest.TestCase):
     def setUpClass(cls):
         """Make an error of each code, with the code in its cause and its remedy as well."""
         cls.errors = []
-        for code in hardware.SENTENCES:
+        file = PACKAGE / "report" / "sentences" / "hardware.yaml"
+        for code in own_yaml.load(file.read_text(encoding="utf-8")):
             cause = HardwareError(example(code), message("run-restore"))
             state = message("undo-failed", error=cause.message, failures=(example(code),))
             error = HardwareError(state, example(code))
