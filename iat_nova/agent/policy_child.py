@@ -14,7 +14,7 @@ import sys
 import time
 
 from iat_nova.hardware.kernel.capabilities import give_up
-from iat_nova.model import message
+from iat_nova.model import HostFacts, message
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.render import render
 
@@ -27,24 +27,36 @@ def _plain(problem: Problem) -> tuple[object, ...]:
 
 
 def main(cpu_s: int) -> None:
-    """Run as the child: read source and host from standard input, write the result to output."""
+    """Run as the child: read source and hosts from standard input, write a line for each host.
+
+    A host that takes all memory ends the child. It has a line only if it is the first: the memory
+    may have gone to hosts before it, and the next child begins with it.
+    """
     give_up()
-    source, host = pickle.load(sys.stdin.buffer)  # from the parent process
-    # A slow CPU may need seconds to get here: the time of the start does not count.
-    last_s = math.ceil(time.process_time()) + cpu_s
-    resource.setrlimit(resource.RLIMIT_CPU, (last_s, last_s + 1))
+    source, hosts = pickle.load(sys.stdin.buffer)  # from the parent process
+    most_s = math.ceil(time.process_time()) + len(hosts) * (cpu_s + 1) + 1
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    answer: dict[str, object]
+    for number, host in enumerate(hosts):
+        # A slow CPU may need seconds to get here: the time of the start does not count.
+        last_s = math.ceil(time.process_time()) + cpu_s
+        resource.setrlimit(resource.RLIMIT_CPU, (last_s, most_s))
+        try:
+            answer = _answer(source, host)
+        except MemoryError:
+            if not number:
+                said = message("rendering-too-large", most_mib=MEMORY_BYTES >> 20)
+                print(json.dumps({"problems": [_plain(Problem("", None, said))]}))
+            return
+        print(json.dumps(answer), flush=True)
+
+
+def _answer(source: str, host: HostFacts) -> dict[str, object]:
     try:
         rendered = render(source, host)
-        answer = {"text": rendered.text, "lines": rendered.lines, "asked": rendered.asked}
     except PolicyError as error:
-        answer = {"problems": list(map(_plain, error.problems))}
-    except MemoryError:
-        said = message("rendering-too-large", most_mib=MEMORY_BYTES >> 20)
-        answer = {"problems": [_plain(Problem("", None, said))]}
-    json.dump(answer, sys.stdout)
+        return {"problems": list(map(_plain, error.problems))}
+    return {"text": rendered.text, "lines": rendered.lines, "asked": rendered.asked}
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ Jinja2's sandbox limits access, not effort: nested ranges, strings that double, 
 ``lipsum`` and ``batch`` can take all time and memory. Limits on memory or CPU time apply to a whole
 process. The child (`policy_child`) is a new interpreter (``subprocess``), because ``fork`` would
 leave the agent's threads in an undefined state. The child sets the limits itself and gives up all
-capabilities. It takes some 0.1 s of CPU time, once per policy file. A file without a template needs
-no child.
+capabilities. It takes some 0.1 s of CPU time, once per policy file, also where a file of tests has
+many hosts. A file without a template needs no child.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,39 +56,94 @@ def read(path: str | Path, kind: FileKind = POLICY) -> str:
         raise PolicyError.of(said, source=str(path)) from error
 
 
+def load_each(
+    path: str | Path | None, hosts: Iterable[HostFacts]
+) -> Callable[[HostFacts], policy.Policy]:
+    """Return a function that loads a policy as `load` does, for each of these hosts.
+
+    The file is read and rendered once for all hosts. Raises `PolicyError`: the file is unreadable.
+    """
+    if path is None:
+        return policy.default
+    text, kinds = read(path), tuple(dict.fromkeys(hosts))
+    rendered = dict(zip(kinds, render_each(text, kinds), strict=True))
+
+    def known(_: str, host: HostFacts) -> Rendered:
+        found = rendered[host]
+        if isinstance(found, PolicyError):
+            raise found
+        return found
+
+    return lambda host: policy.parse(text, host, str(path), known)
+
+
 def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
     """Render a policy as `render` does, with limits of time and memory. Raises `PolicyError`."""
+    (found,) = render_each(source, (host,), cpu_s)
+    if isinstance(found, PolicyError):
+        raise found
+    return found
+
+
+def render_each(
+    source: str, hosts: Sequence[HostFacts], cpu_s: int = CPU_S
+) -> list[Rendered | PolicyError]:
+    """Render a policy for each host, each within the limits; return a result or error for each.
+
+    One child renders all: its start takes most of the time. It ends where a limit is reached, and
+    another one goes on.
+    """
     if len(source) <= MAX_CHARACTERS and not any(begin in source for begin in MARKUP):
-        return unchanged(source)
+        return [unchanged(source)] * len(hosts)
+    found: list[Rendered | PolicyError] = []
+    while len(found) < len(hosts):
+        found += _in_a_child(source, hosts[len(found) :], cpu_s)
+    return found
+
+
+def _in_a_child(
+    source: str, hosts: Sequence[HostFacts], cpu_s: int
+) -> list[Rendered | PolicyError]:
+    """Return the results of the first hosts, at least one; an error may be the last."""
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", CHILD, str(cpu_s)],
-            input=pickle.dumps((source, host)),
+            input=pickle.dumps((source, hosts)),
             capture_output=True,
-            timeout=WALL_S,
+            timeout=WALL_S * len(hosts),
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        raise PolicyError.of(message("rendering-too-slow", most_s=WALL_S)) from None
+    except subprocess.TimeoutExpired as late:
+        slow = PolicyError.of(message("rendering-too-slow", most_s=WALL_S))
+        return [*_answers(late.output or b""), slow]
     except OSError as error:
-        raise PolicyError.of(
-            message("rendering-failed", error=error.strerror or str(error))
-        ) from error
-    return _result(done, cpu_s)
+        text = error.strerror or str(error)
+        return [PolicyError.of(message("rendering-failed", error=text))] * len(hosts)
+    found = _answers(done.stdout)
+    if done.returncode or not found:
+        found.append(_ended(done, cpu_s))
+    return found
 
 
-def _result(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> Rendered:
+def _ended(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> PolicyError:
+    """Return why a child ended before it had rendered for all hosts."""
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
-        raise PolicyError.of(message("rendering-too-dear", most_s=cpu_s))
-    if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-        raise PolicyError.of(
-            message("rendering-ended", status=done.returncode, said=last or "no message")
-        )
-    answer = json.loads(done.stdout)
-    if "problems" in answer:
-        raise PolicyError(map(_problem, answer["problems"]))
-    return Rendered(answer["text"], tuple(answer["lines"]), tuple(answer["asked"]))
+        return PolicyError.of(message("rendering-too-dear", most_s=cpu_s))
+    last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    return PolicyError.of(
+        message("rendering-ended", status=done.returncode, said=last or "no message")
+    )
+
+
+def _answers(output: bytes) -> list[Rendered | PolicyError]:
+    """Return the results in a child's output, without one that the child did not finish."""
+    return [_answer(json.loads(line)) for line in output.split(b"\n")[:-1]]
+
+
+def _answer(plain: dict[str, Any]) -> Rendered | PolicyError:
+    if "problems" in plain:
+        return PolicyError(map(_problem, plain["problems"]))
+    return Rendered(plain["text"], tuple(plain["lines"]), tuple(plain["asked"]))
 
 
 def _problem(plain: Sequence[Any]) -> Problem:

@@ -279,9 +279,8 @@ examples:
         from iat_nova.policy import trials  # noqa: PLC0415 - slow to load
 
         path = parsed_args.policy or self.settings(parsed_args).policy_file
-        compiled = functools.cache(lambda host: policy_file.load(path, host))
         facts = facts_file.load(parsed_args.facts) if parsed_args.facts else None
-        rows: list[tuple[object, ...]] = []
+        files: list[tuple[str, list[trials.Trial]]] = []
         for name in parsed_args.tests:
             file = pathlib.Path(name)
 
@@ -290,7 +289,12 @@ examples:
 
             with refusals("tests"):
                 text = policy_file.read(file, POLICY_TESTS)
-                found = trials.parse(text, name, facts, load)
+                files.append((name, trials.parse(text, name, facts, load)))
+        hosts = (trial.facts.host for _, found in files for trial in found)
+        with refusals():
+            compiled = functools.cache(policy_file.load_each(path, hosts))
+        rows: list[tuple[object, ...]] = []
+        for name, found in files:
             for outcome in trials.run(found, compiled):
                 result = "wrong" if outcome.wrong else "ok"
                 wrong: str | list[str] = list(map(sentences.text, outcome.wrong))
