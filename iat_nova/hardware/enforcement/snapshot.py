@@ -109,9 +109,12 @@ class Snapshot:
     def only_writer(self) -> Iterator[None]:
         """Be the host's only writer. Raises `HostTaken`, or `SnapshotError` for the lock's file."""
         with _worded(self._lock):
-            self._held = locks.FileLock(self._lock)
-        with contextlib.closing(self._held):
+            held = self._held = locks.FileLock(self._lock)
+        try:
             yield
+        finally:
+            self._held = None
+            held.close()
 
     def keep_lock(self) -> None:
         """Stay the only writer if the lock's file was removed: create and lock it again.
@@ -120,7 +123,8 @@ class Snapshot:
         method that writes, then raises `HostTaken` too: the host belongs to the other process,
         which restored it first. Raises `SnapshotError` while the file cannot be created.
         """
-        self._check_sole()
+        if self._taken is not None:
+            raise self._taken
         if self._held is not None:
             try:
                 with _worded(self._lock):
@@ -135,9 +139,13 @@ class Snapshot:
         return self._taken is not None
 
     def _check_sole(self) -> None:
-        """Raise `HostTaken` once another process was found to be the writer."""
-        if self._taken is not None:
-            raise self._taken
+        """Raise `HostTaken` if another process is the writer, found now or earlier."""
+        try:
+            self.keep_lock()
+        except HostTaken:
+            raise
+        except SnapshotError:  # for the lock's file: no reason to leave the host changed
+            return
 
     def protect(self, names: Collection[str] | None = None) -> Restored:
         """Ensure that a snapshot of the untouched host is on disk; call before the first write.
@@ -228,6 +236,8 @@ class Snapshot:
 
     def finish(self) -> Restored:
         """Restore settings that an earlier restore left changed and that are in reach now."""
+        with contextlib.suppress(HostTaken):  # then nothing is unfinished any more
+            self._check_sole()
         if not self.unfinished:
             return Restored()
         before = self._left

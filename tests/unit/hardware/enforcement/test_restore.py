@@ -29,7 +29,7 @@ from iat_nova.hardware.api import (
 )
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.enforcement.saved_first import SavedFirst
-from iat_nova.hardware.enforcement.snapshot import Restored, RestoreError
+from iat_nova.hardware.enforcement.snapshot import HostTaken, Restored, RestoreError
 from iat_nova.hardware.host.probe import Host
 from iat_nova.model import (
     DomainInventory,
@@ -601,6 +601,17 @@ class SocketOffline(MachineCase):
         self.assert_as_found()
         self.assertFalse((self.folder / "state/snapshot.json").exists())
 
+    def test_another_writer_restores_what_is_left(self):
+        """An agent whose lock another one has taken leaves settings that are back to that one."""
+        self.end_with_a_socket_offline()
+        after = self.owned()
+        with self.assertRaises(HostTaken), after.held():
+            self.lock.unlink()
+            with self.owned().held():
+                self.plug()
+                after.finish()
+                self.assertEqual(0x700, self.msr.get(2, 0xC8B))
+
     def test_nothing_is_left_to_restore(self):
         """Each look at the host calls `finish`: it reads no CPU's state for nothing."""
         owned = self.owned()
@@ -910,6 +921,24 @@ class Restrained(MachineCase):
             self.tree.write("schemata", "L3:0=7ff")
         self.interlock.check()
         self.assertIn("writer-lock", self.interlock.reasons)
+        self.assert_as_found()
+
+    def test_another_writer_since_the_last_look(self):
+        """The end finds it by itself: nothing is restored over what that writer does."""
+        self.lock.unlink()
+        with self.owned().held():
+            self.tree.write("schemata", "L3:0=f")
+            theirs = self.tree.state()
+            with self.assertRaises(HostTaken):
+                self.stack.close()
+            self.assertEqual((theirs, 0x600), (self.tree.state(), self.msr.get(0, 0xC8B)))
+            self.assertTrue(self.ownership.snapshot.taken)
+
+    def test_a_lock_that_cannot_be_made_again_at_the_end(self):
+        """The host is restored all the same."""
+        shutil.rmtree(self.lock.parent)
+        self.lock.parent.write_text("")
+        self.stack.close()
         self.assert_as_found()
 
     def test_a_lock_that_cannot_be_made_again(self):
