@@ -38,6 +38,16 @@ class HardwareError(Exception):
         return str(self.message)
 
 
+class KernelError(HardwareError):
+    """The kernel refused; `code` is the errno, None if unknown."""
+
+    def __init__(
+        self, state: Message | str, code: int | None = None, remedy: Message | str | None = None
+    ) -> None:
+        super().__init__(state, remedy)
+        self.code = code
+
+
 class LastingRefusal(HardwareError):
     """The machine would refuse every retry: the configuration must change."""
 

@@ -6,6 +6,7 @@ Sources: Intel SDM volume 3, "Cache Allocation Technology"; Linux, resctrl.rst.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -16,6 +17,14 @@ from iat_nova.model import UNLIMITED, CacheDomain, Message, PortGroup, WayMask, 
 def effective(domain: CacheDomain, mask: int) -> WayMask:
     """Return the effective mask: a mask with a coerced way gets all coerced ways."""
     return WayMask(mask | domain.coerced_ways if mask & domain.coerced_ways else mask)
+
+
+def with_seen(domain: CacheDomain, known: CacheDomain | None) -> CacheDomain:
+    """Return a domain with the CPUs and NUMA nodes that were seen earlier, offline by now."""
+    if known is None:
+        return domain
+    cpus, nodes = {*domain.cpus, *known.cpus}, {*domain.numa_nodes, *known.numa_nodes}
+    return dataclasses.replace(domain, cpus=tuple(sorted(cpus)), numa_nodes=tuple(sorted(nodes)))
 
 
 def find(domains: Iterable[CacheDomain], number: int) -> CacheDomain:

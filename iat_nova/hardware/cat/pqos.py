@@ -7,7 +7,6 @@ refused while resctrl is mounted.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -50,7 +49,7 @@ class PqosAllocator:
         self._lock = lock
         self._devices = devices
         self._opened: Pqos | None = None
-        self._limits: tuple[L3Allocation, int] | None = None  # and the minimum ways of a mask
+        self._min_ways = 0  # of a mask; 0 before the first question
         self._saved = SavedKeys()  # libpqos's numbers of caches
         self._saved_cpus = SavedKeys()
         self._mine = pqos_saved.Mine()
@@ -85,12 +84,13 @@ class PqosAllocator:
             for cache in self._topology.caches()
         )
 
-    def _domain(self, cache: Cache, can: L3Allocation) -> CacheDomain:
+    def _domain(self, cache: Cache, can: L3Allocation, min_ways: int = 1) -> CacheDomain:
         return CacheDomain(
             id=cache.id,
             cpus=cache.cpus,
             ways=can.ways,
             classes=can.classes,
+            min_ways=min_ways,
             coerced_ways=WayMask(can.shared if self._coupled else 0),
             way_bytes=cache.size_bytes and cache.size_bytes // can.ways,
             numa_nodes=cache.socket_nodes,
@@ -98,26 +98,14 @@ class PqosAllocator:
         )
 
     def _domains_of_library(self) -> tuple[CacheDomain, ...]:
-        can, min_ways = self._limits = self._limits or self._read_limits()
+        library = self._library()
+        self._min_ways = self._min_ways or library.min_ways()
+        can = library.capability
         self._taken |= self._classes_of_others()
         free = can.classes - len([n for n in self._taken if n < can.classes])
-        limits = can._replace(classes=free)
-        found = []
-        for cache in self._topology.caches():
-            domain = self._domain(cache, limits)
-            known = self._domains.get(cache.id, domain)
-            cpus = tuple(sorted({*domain.cpus, *known.cpus}))
-            nodes = tuple(sorted({*domain.numa_nodes, *known.numa_nodes}))
-            found.append(
-                dataclasses.replace(domain, cpus=cpus, numa_nodes=nodes, min_ways=min_ways)
-            )
-        return tuple(found)
-
-    def _read_limits(self) -> tuple[L3Allocation, int]:
-        library = self._library()
-        can = library.capability
-        found = L3Allocation(can.ways, can.classes, can.contention, can.bandwidth)
-        return found, library.min_ways()
+        can = can._replace(classes=free)
+        found = (self._domain(cache, can, self._min_ways) for cache in self._topology.caches())
+        return tuple(limits.with_seen(one, self._domains.get(one.id)) for one in found)
 
     def _classes_of_others(self) -> frozenset[int]:
         """Return the classes, beside ours, of CPUs that are in no class of ours.
@@ -210,7 +198,7 @@ class PqosAllocator:
         limits.check_unchanged(lambda: self.inspect(domain))
         named = {item.name: item for item in classes}
         numbers = limits.numbered(named, self._numbers.get(domain, {}), self._taken)
-        came = self._plugged_in(found)  # before writing: later changes are detected
+        came = self._topology.stamps(found.cpus)  # before writing: later changes are detected
         with undoing() as undo:
             self._program(found, named, numbers, undo)
         self._classes[domain], self._numbers[domain] = named, numbers
@@ -369,18 +357,13 @@ class PqosAllocator:
             if shown[n] != min(limit, shown[0])
         ]
 
-    def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
-        """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
-        online = self._topology.online() & frozenset(domain.cpus)
-        return {cpu: self._topology.plugged(cpu) for cpu in online}
-
     def _renew_registers(self, domain: CacheDomain) -> None:
         """Write our masks and limits again in a domain that was entirely offline.
 
         A kernel with resctrl resets them when the first CPU is online again, also while resctrl is
         not mounted.
         """
-        now = self._plugged_in(domain)
+        now = self._topology.stamps(domain.cpus)
         before = self._online.get(domain.id, {})
         if now and all(now.get(cpu) != when for cpu, when in before.items()):
             named = self._classes[domain.id]

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.cat.cpuid import L3Allocation
 from iat_nova.model import BandwidthControl, Message, message
 
 SONAMES = ("libpqos.so.7", "libpqos.so.6", "libpqos.so.5", "libpqos.so.4")
@@ -53,16 +54,6 @@ class Core:
     cpu: int
     l3cat_id: int
     mba_id: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Capability:
-    """L3 allocation as libpqos reports it."""
-
-    classes: int  # the smaller number of CAT and MBA
-    ways: int
-    contention: int
-    bandwidth: BandwidthControl | None = None  # memory bandwidth allocation, if any
 
 
 class _Config(ctypes.Structure):
@@ -232,7 +223,7 @@ class Pqos:
 
     # ---------------------------------------------------------------- what is checked at load
 
-    def _describe(self, cpus: Iterable[int]) -> tuple[Capability, tuple[Core, ...]]:
+    def _describe(self, cpus: Iterable[int]) -> tuple[L3Allocation, tuple[Core, ...]]:
         cap, table = ctypes.c_void_p(), ctypes.c_void_p()
         self._call("pqos_cap_get", ctypes.byref(cap), ctypes.byref(table))
         if not cap.value or not table.value:
@@ -304,7 +295,7 @@ class Pqos:
             raise PqosError(state, message("ask-doctor-and-pqos"))
 
 
-def _capability(address: int) -> Capability:
+def _capability(address: int) -> L3Allocation:
     cap = _Cap.from_address(address)
     major = cap.version // 10000
     if major not in _MAJORS:
@@ -330,7 +321,7 @@ def _capability(address: int) -> Capability:
         mba = _CapMba.from_address(by_type[_CAP_MBA])
         classes = min(classes, mba.num_classes)
         bandwidth = _bandwidth(mba)
-    return Capability(classes, l3ca.num_ways, l3ca.way_contention, bandwidth)
+    return L3Allocation(l3ca.num_ways, classes, l3ca.way_contention, bandwidth)
 
 
 def _bandwidth(mba: _CapMba) -> BandwidthControl | None:

@@ -24,7 +24,7 @@ from iat_nova.hardware.cat.resctrl_lines import GroupLines
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.rollback import AllReachable, SavedKeys, Step, undoing
-from iat_nova.model import CacheDomain, Message, WayMask, message
+from iat_nova.model import Message, WayMask, message
 
 
 class Resctrl(ResctrlDomains, AllReachable):
@@ -83,7 +83,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         limits.check_unchanged(lambda: self.inspect(domain))
         named = {item.name: item for item in classes}
         slots = limits.numbered(named, self.memory.slots.get(domain, {}))
-        came = self._plugged_in(found)  # before writing: later changes are detected
+        came = self.topology.stamps(found.cpus)  # before writing: later changes are detected
         watch = CpuWatch(self.topology)
         try:
             self._program(domain, named, slots)
@@ -237,17 +237,12 @@ class Resctrl(ResctrlDomains, AllReachable):
                 self._cpus.write(wanted, self.memory.made)
         return (*foreign, *moved)
 
-    def _plugged_in(self, domain: CacheDomain) -> dict[int, int | None]:
-        """Return the stamp (`Topology.plugged`) of each online CPU of a domain."""
-        online = self.topology.online() & frozenset(domain.cpus)
-        return {cpu: self.topology.plugged(cpu) for cpu in online}
-
     def _renew_masks(self, domains: Collection[int]) -> None:
         """Write our masks again in domains that were entirely offline: the kernel forgot them."""
         for domain, before in self.memory.online.items():
             if domain not in domains:
                 continue
-            now = self._plugged_in(self._domains[domain])
+            now = self.topology.stamps(self._domains[domain].cpus)
             if not now:
                 continue
             if all(now.get(cpu) != when for cpu, when in before.items()):

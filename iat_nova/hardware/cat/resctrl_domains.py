@@ -56,13 +56,10 @@ class ResctrlDomains:
         for cache in self.topology.caches():
             if cache.id not in present:
                 continue
-            known = self._domains.get(cache.id)
-            cpus = set(cache.cpus) | set(known.cpus if known else ())
-            nodes = set(cache.socket_nodes) | set(known.numa_nodes if known else ())
             ways = info.cbm_mask.bit_length()
             domain = CacheDomain(
                 id=cache.id,
-                cpus=tuple(sorted(cpus)),
+                cpus=cache.cpus,
                 ways=ways,
                 classes=max(classes, 1),
                 min_ways=max(info.min_cbm_bits, 1),  # AMD accepts empty masks; we never write them
@@ -70,9 +67,10 @@ class ResctrlDomains:
                 coerced_ways=info.shareable_bits if self.coupled else WayMask(0),
                 reserved_ways=exclusive.get(cache.id, WayMask(0)),
                 way_bytes=cache.size_bytes and cache.size_bytes // ways,
-                numa_nodes=tuple(sorted(nodes)),
+                numa_nodes=cache.socket_nodes,
                 bandwidth=bandwidth,
             )
+            domain = limits.with_seen(domain, self._domains.get(cache.id))
             self._domains[cache.id] = self.complete(domain)
         if not self._domains:
             raise HardwareError(message("resctrl-without-domains", path=str(self.fs.root)))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.hardware.api import DomainOffline, HardwareError, unusable
+from iat_nova.hardware.api import DomainOffline, HardwareError, KernelError, unusable
 from iat_nova.hardware.cat.resctrl_text import (
     Assignment,
     hexadecimal,
@@ -54,14 +54,8 @@ _REMEDIES = {
 """Remedies by the kernel's text in ``last_cmd_status``."""
 
 
-class ResctrlError(HardwareError):
-    """The kernel refused; `code` is the errno, the message has ``last_cmd_status``."""
-
-    def __init__(
-        self, state: Message | str, code: int | None = None, remedy: Message | str | None = None
-    ) -> None:
-        super().__init__(state, remedy)
-        self.code = code
+class ResctrlError(KernelError):
+    """The kernel refused; the message has ``last_cmd_status``."""
 
 
 class BandwidthLimits(enum.Enum):
@@ -298,17 +292,9 @@ class ResctrlFs:
         """Return the ways of exclusive and pseudo-locked groups, by domain."""
         return self.parsed(f"info/{info.resources[0]}/bit_usage", parse_usage, "")
 
-    def cpus_list(self, group: str) -> str:
-        """Return a group's CPUs in the kernel's list format."""
-        return self._get(_in(group, "cpus_list"))
-
     def cpus_of(self, group: str) -> frozenset[int]:
         """Return the CPUs of a control group, or of a monitoring group by its path."""
         return self.parsed(_in(group, "cpus_list"), parse_cpus)
-
-    def mode(self, group: str) -> str:
-        """Return ``shareable``, ``exclusive``, ``pseudo-locked`` or ``pseudo-locksetup``."""
-        return self._get(_in(group, "mode"), "shareable")
 
     def hardware_class(self, group: str) -> int | None:
         """Return the hardware's class number of a group.

@@ -8,7 +8,7 @@ import operator
 import os
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from iat_nova.hardware.counters.perf_event import (
     CpuOffline,
@@ -22,18 +22,7 @@ Key = TypeVar("Key")
 _TIMES = 3  # values of a reading before the counts: their number, time enabled, time running
 
 
-class OpenGroup(Protocol):
-    """An open group of counters, such as `perf_event.EventGroup`."""
-
-    @property
-    def fd(self) -> int:
-        """The leader's descriptor; one read returns all counts."""
-
-    def close(self) -> None:
-        """Close the descriptors."""
-
-
-OpenEvents = Callable[[Sequence[PerfEvent], int], OpenGroup]
+OpenEvents = Callable[[Sequence[PerfEvent], int], EventGroup]
 """A function that opens events on a CPU and starts counting."""
 
 
@@ -96,7 +85,7 @@ class _Group:
 
     __slots__ = ("_last", "_offset", "_struct", "leader", "lost")
 
-    def __init__(self, group: OpenGroup, offset: tuple[int, ...]) -> None:
+    def __init__(self, group: EventGroup, offset: tuple[int, ...]) -> None:
         self.leader = group
         self.lost = False
         self._struct = struct.Struct(f"={_TIMES + len(offset)}Q")

@@ -24,7 +24,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat import limits
@@ -34,6 +34,7 @@ from iat_nova.hardware.ddio.iordt import CLASSES_ON, IoRdt
 from iat_nova.hardware.ddio.iordt_found import FoundTags
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
+from iat_nova.hardware.ddio.ways import FixedDdio, MsrDdio
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr
 from iat_nova.hardware.kernel.rollback import SavedKeys, Step, put_all_back, undoing
 from iat_nova.hardware.kernel.topology import Topology
@@ -43,13 +44,6 @@ GROUP = DEVICES
 """The group whose class all devices have; groups of ports have this name and a number."""
 
 _L3 = "L3"
-
-
-class FoundWays(Protocol):
-    """The ways that devices have without a class: by a register, or as CPUID has them."""
-
-    def mask_of(self, domain: CacheDomain) -> WayMask | None:
-        """Return the mask in a domain, None if unknown."""
 
 
 def check_usable(found: IoRdt, fs: ResctrlFs) -> None:
@@ -81,7 +75,7 @@ class DeviceClass:
         topology: Topology,
         registers: Callable[[], TagRegisters],
         domains: Callable[[], tuple[CacheDomain, ...]],
-        found: FoundWays,
+        found: MsrDdio | FixedDdio,
     ) -> None:
         self._fs = fs
         self._msr = msr

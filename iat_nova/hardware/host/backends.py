@@ -18,7 +18,7 @@ from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.cha_msr import ChaMsr
 from iat_nova.hardware.counters.monitor import Monitor, offered
 from iat_nova.hardware.counters.msr_counters import MsrCounters
-from iat_nova.hardware.ddio.iordt_classes import DeviceClass, FoundWays, check_usable
+from iat_nova.hardware.ddio.iordt_classes import DeviceClass, check_usable
 from iat_nova.hardware.ddio.iordt_monitor import PortMonitor
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
@@ -330,7 +330,7 @@ def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, ChosenI
     return _device_class(host, domains, found), ChosenInterface("ddio", "iordt", ASKED)
 
 
-def _device_class(host: Host, domains: Domains, found: FoundWays) -> DeviceClass:
+def _device_class(host: Host, domains: Domains, found: MsrDdio | FixedDdio) -> DeviceClass:
     return DeviceClass(host.fs, host.msr, host.topology, host.tags, domains, found)
 
 

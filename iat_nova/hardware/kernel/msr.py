@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import KernelError
 from iat_nova.hardware.kernel.rollback import Reach, put_all_back
 from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.hardware.kernel.shape import INDEX, VALUE, Shape, listing, row
@@ -49,14 +49,8 @@ _VALUE = struct.Struct("<Q")
 _RANGE = 1 << 48  # of a counter
 
 
-class MsrError(HardwareError):
-    """A register cannot be accessed; `code` is the errno."""
-
-    def __init__(
-        self, state: Message | str, code: int, remedy: Message | str | None = None
-    ) -> None:
-        super().__init__(state, remedy)
-        self.code = code
+class MsrError(KernelError):
+    """A register cannot be accessed."""
 
 
 class Msr:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
@@ -127,9 +127,14 @@ class Topology:
         except OSError:
             return None
 
-    def stamps(self) -> dict[int, int | None]:
-        """Return `plugged` of every online CPU; equal while no CPU goes online or offline."""
-        return {cpu: self.plugged(cpu) for cpu in sorted(self.online())}
+    def stamps(self, cpus: Iterable[int] | None = None) -> dict[int, int | None]:
+        """Return `plugged` of the online ones of these CPUs; None: of all CPUs.
+
+        Equal while no CPU goes online or offline.
+        """
+        online = self.online()
+        wanted = online if cpus is None else online.intersection(cpus)
+        return {cpu: self.plugged(cpu) for cpu in sorted(wanted)}
 
     def in_transition(self) -> frozenset[int]:
         """Return the CPUs that the kernel is taking offline or bringing online.

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 import ctypes
-import dataclasses
 import json
 import struct
 import subprocess
@@ -16,8 +15,9 @@ from iat_nova.hardware.api import (
     HardwareError,
 )
 from iat_nova.hardware.cat import pqos_lib
+from iat_nova.hardware.cat.cpuid import L3Allocation
 from iat_nova.hardware.cat.pqos import PqosAllocator
-from iat_nova.hardware.cat.pqos_lib import Capability, Core, Pqos, PqosError
+from iat_nova.hardware.cat.pqos_lib import Core, Pqos, PqosError
 from iat_nova.hardware.kernel.shape import check
 from iat_nova.model import BandwidthControl, WayMask, message
 from tests.said import raises
@@ -148,7 +148,7 @@ class Binding(unittest.TestCase):
             with self.subTest(version=version):
                 library = Library(version, layout, size)
                 pqos = self.open(library)
-                self.assertEqual(Capability(8, 11, 0x600, PERCENT), pqos.capability)
+                self.assertEqual(L3Allocation(11, 8, 0x600, PERCENT), pqos.capability)
                 self.assertEqual(Core(3, 1, 0), pqos.cores[3])
                 pqos.set_bandwidth(0, {2: 30, 7: 10})
                 self.assertEqual({0: 100, 2: 30, 7: 10}, {
@@ -248,10 +248,7 @@ class Registers:
 
     def __init__(self, log, sockets=None):
         self.sockets = sockets or {cpu: cpu // 4 for cpu in range(8)}
-        self.capability = Capability(
-            classes=8, ways=11, contention=0x600,
-            bandwidth=PERCENT,
-        )  # fmt: skip
+        self.capability = L3Allocation(ways=11, classes=8, shared=0x600, bandwidth=PERCENT)
         self.limits = {number: dict.fromkeys(range(8), 100) for number in (20, 21)}
         self.begin(self.sockets)
         self.values = {number: dict.fromkeys(range(16), 0x7FF) for number in (10, 11)}
@@ -263,7 +260,7 @@ class Registers:
         """Limit memory bandwidth in eighths of a GB/s."""
         if self.capability.bandwidth is PERCENT:
             control = BandwidthControl(1, 1, 2048, percent=False)
-            self.capability = dataclasses.replace(self.capability, bandwidth=control)
+            self.capability = self.capability._replace(bandwidth=control)
             self.limits = {number: dict.fromkeys(range(8), 2048) for number in self.limits}
 
     def begin(self, cpus):

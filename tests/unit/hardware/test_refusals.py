@@ -50,7 +50,7 @@ class Files(Case):
         with self.refused("none: No such file"):
             gone.groups()
         with self.refused("none/cpus_list: No such file"):
-            gone.cpus_list("")
+            gone.cpus_of("")
         with self.refused("is resctrl mounted"), gone.locked():
             self.fail("locked")
 

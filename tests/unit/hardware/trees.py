@@ -440,6 +440,15 @@ class KernelTree(ResctrlFs):
             if exclusive and self.masks(other, self.resources[0])[domain] & mask:
                 raise self._refuse(errno.EINVAL, "Overlaps with exclusive group")
 
+    def cpus_list(self, group):
+        """Return a group's CPUs in the kernel's list format."""
+        return self.read(f"{group}/cpus_list".lstrip("/")).strip()
+
+    def mode(self, group):
+        """Return the mode of a group."""
+        path = self.root / group / "mode"
+        return path.read_text().strip() if path.exists() else "shareable"
+
     def _cpus_list(self, group, text):
         try:
             wanted = parse_cpus(text)
