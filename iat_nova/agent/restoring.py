@@ -144,7 +144,7 @@ def restore(
     if unless_taken and left.lately:  # a timer of an earlier restart
         raise HardwareError(message("handed-over-just-now"), message("restore-later"))
     keeper = snapshot(settings, host)
-    if not keeper.on_disk and not host.resctrl.own_groups() and not left.there:
+    if not keeper.on_disk and not host.resctrl.left_over() and not left.there:
         return ()
     try:
         with keeper.only_writer():

@@ -202,7 +202,7 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
         return [Finding("snapshot", Level.NOTE, state, message("bring-back"))]
     if pending:
         return [_not_restored(left)]
-    if groups := host.resctrl.own_groups():
+    if groups := host.resctrl.left_over():
         state = message("groups-left-behind", groups=tuple(groups))
         return [Finding("left behind", Level.NOTE, state, message("restore-host"))]
     return []

@@ -19,7 +19,7 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, Hardw
 from iat_nova.hardware.cat import limits, resctrl_saved
 from iat_nova.hardware.cat.resctrl_cpus import GroupCpus
 from iat_nova.hardware.cat.resctrl_domains import ResctrlDomains
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PREFIX
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS, PREFIX
 from iat_nova.hardware.cat.resctrl_lines import GroupLines
 from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
@@ -340,14 +340,15 @@ class Resctrl(ResctrlDomains, AllReachable):
 
         Works on any instance, also in another process, and may be repeated. If resctrl is not
         mounted any more, there is nothing to restore: unmounting resets every class. Groups of
-        devices stay: these have the class until `DeviceClass` has put the tags back. Raises
-        `HardwareError` at the end, with all failures.
+        devices, and of their ports, stay: `DeviceClass` and `PortMonitor` remove them when no tag
+        has their numbers any more. Raises `HardwareError` at the end, with all failures.
         """
         try:
             if not self.mounted():
                 return ()
             ours = (name for name in self.own_groups() if not name.startswith(DEVICES))
-            return resctrl_saved.restore(self.fs, saved, ours, self.topology.caches)
+            monitors = (path for path in self.own_monitors() if f"/{PORTS}" not in path)
+            return resctrl_saved.restore(self.fs, saved, ours, monitors, self.topology.caches)
         finally:
             self._use(ResctrlMemory())
 

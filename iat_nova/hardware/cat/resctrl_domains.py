@@ -90,6 +90,24 @@ class ResctrlDomains:
             return ()
         return tuple(name for name in self.fs.groups() if name.startswith(PREFIX))
 
+    def own_monitors(self) -> tuple[str, ...]:
+        """Return the paths of monitoring groups with our name that are in no control group of ours.
+
+        The others go with their control group. Empty if unmounted.
+        """
+        if not self.mounted():
+            return ()
+        return tuple(
+            self.fs.monitor(name, group)
+            for group in (DEFAULT_GROUP, *self.foreign_groups())
+            for name in self.fs.monitors(group)
+            if name.startswith(PREFIX)
+        )
+
+    def left_over(self) -> tuple[str, ...]:
+        """Return all groups with our name: without an agent, a snapshot or hand-over has them."""
+        return (*self.own_groups(), *self.own_monitors())
+
     def _effective(self, domain: CacheDomain, group: str, masks: Mapping[str, WayMask]) -> WayMask:
         """Return the effective mask of a group, given the masks in its files by resource."""
         shown = next(iter(masks.values()))

@@ -60,17 +60,18 @@ def restore(
     fs: ResctrlFs,
     saved: Mapping[str, Any],
     ours: Iterable[str],
+    monitors: Iterable[str],
     caches: Callable[[], Iterable[Cache]],
 ) -> tuple[Message, ...]:
     """Remove our groups and restore the saved settings; return a message for each change.
 
-    The default group's masks come first: the CPUs of our groups fall back to them. Where such a
-    mask is refused (it overlaps another program's exclusive group), the CPUs of this cache, by
-    `caches`, stay in our groups: the default group may have few ways. May be repeated. Raises
-    `HardwareError` at the end, with all failures.
+    `ours`: control groups; `monitors`: paths of monitoring groups that are not in these. The
+    default group's masks come first: the CPUs of our groups fall back to them. Where such a mask is
+    refused (it overlaps another program's exclusive group), the CPUs of this cache, by `caches`,
+    stay in our groups: the default group may have few ways. May be repeated. Raises `HardwareError`
+    at the end, with all failures.
     """
     resources = fs.l3_resources()
-    monitors = (fs.monitor(name) for name in fs.monitors() if name.startswith(PREFIX))
     refused: set[int] = set()
 
     def widen(resource: str, domain: int, mask: WayMask) -> Message | None:

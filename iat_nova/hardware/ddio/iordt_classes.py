@@ -36,7 +36,7 @@ from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
 from iat_nova.hardware.ddio.ways import FixedDdio, MsrDdio
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr
-from iat_nova.hardware.kernel.rollback import SavedKeys, Step, put_all_back, undoing
+from iat_nova.hardware.kernel.rollback import SavedKeys, Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
@@ -334,15 +334,7 @@ class DeviceClass:
         if not (self._fs.root / "schemata").exists():  # not mounted any more
             return ()
         groups = [name for name in self._fs.groups() if name.startswith(GROUP)]
-        if not groups:
-            return ()
-
-        def remove(name: str) -> Message:
-            self._fs.remove(name)
-            return message("removed", path=str(self._fs.root / name))
-
-        with self._fs.locked():
-            return put_all_back(groups, remove)
+        return iordt_found.remove_groups(self._fs, groups)
 
 
 def _names(channels: Iterable[Channel]) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ fill the ways, or count for the RMID, that the tag 0 stands for.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from iat_nova.hardware.api import DomainOffline, LastingRefusal
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import MOST_CHANNELS, Channel
 from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, Msr, with_bits
@@ -45,6 +46,19 @@ def shape(bit: int) -> Shape:
             ),
         }
     )
+
+
+def remove_groups(fs: ResctrlFs, names: Collection[str]) -> tuple[Message, ...]:
+    """Remove groups of resctrl whose numbers no tag has any more; return messages."""
+
+    def remove(name: str) -> Message:
+        fs.remove(name)
+        return message("removed", path=str(fs.root / name))
+
+    if not names:
+        return ()
+    with fs.locked():
+        return put_all_back(names, remove)
 
 
 @dataclasses.dataclass(frozen=True)

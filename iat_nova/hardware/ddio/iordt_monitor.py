@@ -159,10 +159,17 @@ class PortMonitor:
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore the domains' RMID switches and the channels' RMID tags; return messages.
 
-        The ports' monitoring groups are removed with all other resctrl groups of the agent.
+        Then the ports' groups are removed. They stay while a tag could not be restored: nobody else
+        gets their RMIDs.
         """
         self._saved -= {int(domain) for domain in saved["switches"]}
-        return self._put_back(saved)
+        done = self._put_back(saved)
+        return (*done, *self.remove_groups()) if saved["tags"] else done
+
+    def remove_groups(self) -> tuple[Message, ...]:
+        """Remove the groups of ports; return messages."""
+        paths = [self._fs.monitor(name) for name in self._fs.monitors() if name.startswith(PORTS)]
+        return iordt_found.remove_groups(self._fs, paths)
 
     def release(self) -> tuple[Message, ...]:
         """Restore devices' RMIDs without a snapshot, as `DeviceClass.release` does."""

@@ -223,7 +223,8 @@ def _release_devices(host: Host) -> tuple[Message, ...]:
         # Without the firmware's table no device can have been tagged.
         done += devices.release() if host.roots.irdt.exists() else devices.remove_groups()
     if any(name.startswith(PORTS) for name in host.fs.monitors()):
-        done += PortMonitor(host.fs, host.msr, host.topology, host.tags).release()
+        ports = PortMonitor(host.fs, host.msr, host.topology, host.tags)
+        done += ports.release() if host.roots.irdt.exists() else ports.remove_groups()
     return done
 
 

@@ -945,6 +945,37 @@ class CountedPorts(AgentCase):
             self.assertEqual(([], 2), (self.memory.writes, self.msr.get(0, SWITCH)))
             self.msr.set(0, SWITCH, 0)
 
+    def test_rmids_that_cannot_be_restored(self):
+        """The groups whose RMIDs devices have stay, and nobody else gets these RMIDs."""
+        self.count_ports()
+
+        def lose_the_snapshot():
+            self.crash()
+            self.settings().snapshot_path.unlink()
+
+        for lose in (self.crash, lose_the_snapshot):
+            lose()
+            refused = HardwareError("refused")
+            with mock.patch.object(self.memory, "before_write", side_effect=refused):
+                self.assertEqual(1, self.run_it("restore")[0])
+            self.assertEqual({f"{PORTS}{n}" for n in range(3)}, self.tree.monitors().keys())
+            self.run_it("restore")
+            self.assert_as_found()
+
+    def test_only_rmids_left_over(self):
+        """Without a snapshot, and where no class is left, the ports' RMIDs are given back."""
+        self.count_ports()
+        owned = self.owned()
+        owned.snapshot.protect()
+        self.watch(owned)
+        self.settings().snapshot_path.unlink()
+        self.assertEqual(1, self.run_it("restore")[0])
+        self.assert_as_found()
+        self.tree.add_monitor(f"{PORTS}0", "")
+        self.roots.irdt.unlink()
+        self.assertEqual(1, self.run_it("restore")[0])
+        self.assertEqual({}, self.tree.monitors())
+
     def test_ports_are_not_counted_without_numbers(self):
         """Without resctrl's debug, or where nobody asked for it, no register is written."""
         self.count_ports()

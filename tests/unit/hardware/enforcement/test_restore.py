@@ -203,6 +203,35 @@ class Ours(MachineCase):
         self.assertEqual(self.found, self.tree.state())
         self.assertEqual((0, "nothing to restore\n", ""), self.run_it("restore"))
 
+    def test_monitoring_groups_left_over_without_a_snapshot(self):
+        """They take RMIDs and CPUs from others; one may be in a group of another program."""
+        self.tree.add_monitor("theirs", "3")
+        self.tree.mkdir("theirs")
+        self.tree.write("theirs/cpus_list", "2")
+        found = self.tree.state()
+
+        def leave():
+            for group, cpu in (("", "1"), ("theirs/", "2")):
+                path = self.tree.root / f"{group}mon_groups/iat-nova.0.0"
+                path.mkdir()
+                (path / "cpus_list").write_text(f"{cpu}\n")
+
+        leave()
+        (left,) = (
+            one
+            for one in doctor.examine(self.settings(), self.host())
+            if one.subject == "left behind"
+        )
+        self.assertEqual("groups-left-behind", left.state.code)
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertIn("no snapshot has the other original", err)
+        self.assertEqual(found, self.tree.state())
+        leave()
+        with self.assertLogs("iat_nova", "WARNING"), self.owned().held():
+            self.assertEqual(found, self.tree.state())
+        self.assertEqual((0, "nothing to restore\n", ""), self.run_it("restore"))
+
     def squeezed(self):
         """Leave the host as a killed agent does whose snapshot was lost."""
         self.squeezed_by(self.owned())
