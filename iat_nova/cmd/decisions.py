@@ -14,7 +14,7 @@ from typing import Any
 
 from iat_nova.cmd import arguments, guests
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, Table, check_columns
-from iat_nova.cmd.when import moment
+from iat_nova.cmd.when import period, take_period
 from iat_nova.model import DDIO
 from iat_nova.report import escape, times, turns
 from iat_nova.report.subjects import Subject
@@ -51,14 +51,12 @@ examples:
 """
 
     def _options(self, parser: argparse.ArgumentParser) -> None:
-        arguments.take_times(parser)
         whom = parser.add_mutually_exclusive_group()
         whom.add_argument(
             "guest", nargs="?", metavar="GUEST", help="only what was done to this one"
         )
         whom.add_argument("--guest", dest="named", metavar="GUEST", help="the same")
-        parser.add_argument("--since", metavar="TIME", help="not before this time")
-        parser.add_argument("--until", metavar="TIME", help="not after this time")
+        take_period(parser, "")
         parser.add_argument(
             "--kind", action="append", choices=KINDS, metavar="KIND", help="only these; repeatable"
         )
@@ -78,6 +76,8 @@ examples:
         columns = self._columns(parsed_args)
         if parsed_args.follow and parsed_args.formatter not in STREAMS:
             raise Failure(f"--follow writes {', '.join(STREAMS)}", EXIT_USAGE)
+        if parsed_args.follow and parsed_args.until:
+            raise Failure("--follow goes on until Ctrl-C: it takes no --until", EXIT_USAGE)
         with self.history(parsed_args) as reader:
             guests.check_domain(reader, parsed_args.domain)
             wanted = self._wanted(parsed_args, reader)
@@ -124,9 +124,7 @@ examples:
         wanted: Callable[[Turn], bool],
     ) -> list[Turn]:
         """Return the last requested turns of the period, oldest first."""
-        now_s = time.time()
-        begin_s = moment(parsed_args.since, now_s, begin=True) if parsed_args.since else -math.inf
-        end_s = moment(parsed_args.until, now_s) if parsed_args.until else math.inf
+        begin_s, end_s = period(parsed_args, time.time())
         most = parsed_args.last or (math.inf if parsed_args.since else 25)
         found: list[Turn] = []
         count, read = SCANNED, 0

@@ -11,7 +11,7 @@ import pathlib
 import re
 import time
 
-from iat_nova.cmd.arguments import SECONDS
+from iat_nova.cmd.arguments import SECONDS, take_times
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure, folded
 from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
@@ -114,6 +114,7 @@ _LONGEST_S = 366 * 86400.0
 
 def take_while(parser: argparse.ArgumentParser, end: str) -> None:
     """Add ``--for`` and ``--reason``. `end`: the help text's verb, "resume" or "release it"."""
+    take_times(parser)  # so that -1h is an invalid duration, and no option
     parser.add_argument(
         "--for",
         dest="seconds",

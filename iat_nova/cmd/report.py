@@ -6,9 +6,8 @@ from __future__ import annotations
 import argparse
 import time
 
-from iat_nova.cmd import arguments
 from iat_nova.cmd.base import Command, Failure
-from iat_nova.cmd.when import moment
+from iat_nova.cmd.when import period, take_period
 from iat_nova.common.owned_folder import write_named
 
 
@@ -19,35 +18,31 @@ class Report(Command):
     """
 
     _epilog = """
+TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now)
+
 examples:
   iat-nova report                          the last day, to report.html
   iat-nova report --since -2h -o now.html
+  iat-nova report --since 02:00 --until 03:00
   iat-nova report --since 03:00 -o - | ssh desk 'cat > night.html'
 """
 
     def _options(self, parser: argparse.ArgumentParser) -> None:
-        arguments.take_times(parser)
         parser.add_argument(
             "-o", "--output", default="report.html", metavar="FILE", help="- for standard output"
         )
-        parser.add_argument(
-            "--since",
-            metavar="TIME",
-            help="03:12, 2026-11-21T03:12:05 or -2h; default: a day before the last record",
-        )
+        take_period(parser, "; default: a day before the end")
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Write the file."""
         from iat_nova.report import html  # noqa: PLC0415 - Jinja2 is only needed here
 
         with self.history(parsed_args) as reader:
-            if parsed_args.since:
-                begin_s = moment(parsed_args.since, time.time(), begin=True)
-            else:
-                span = reader.span()
-                begin_s = span[1] - 86400 if span else 0.0
+            begin_s, end_s = period(parsed_args, time.time())
+            if not parsed_args.since and (span := reader.span()) is not None:
+                begin_s = min(end_s, span[1]) - 86400
             try:
-                page = html.write(reader, begin_s)
+                page = html.write(reader, begin_s, end_s)
             except html.NothingToReport as error:
                 raise Failure(str(error)) from error
         if parsed_args.output == "-":

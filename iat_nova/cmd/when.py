@@ -3,16 +3,40 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import math
 import re
 import time
 
 from iat_nova.cmd import arguments
 from iat_nova.cmd.base import EXIT_USAGE, Failure
+from iat_nova.report import times
 
 _ISO_TIME = re.compile(r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
 # 99:99, -5x, 2026-13-01: meant as times, and no name or UUID of a guest.
 _MEANT = re.compile(r"\d+(:\d+)+|-\d+\w*|\d{4}-\d\d-\d\d(T.*)?")
+
+
+def take_period(parser: argparse.ArgumentParser, begin: str) -> None:
+    """Add ``--since`` and ``--until``. `begin`: the end of the former's help text."""
+    arguments.take_times(parser)
+    parser.add_argument("--since", metavar="TIME", help=f"not before this time{begin}")
+    parser.add_argument("--until", metavar="TIME", help="not after this time")
+
+
+def period(parsed_args: argparse.Namespace, now_s: float) -> tuple[float, float]:
+    """Return begin and end of the named period, infinite where not named. Raises `Failure`."""
+    since, until = parsed_args.since, parsed_args.until
+    begin_s = moment(since, now_s, begin=True) if since else -math.inf
+    end_s = moment(until, now_s) if until else math.inf
+    if end_s < begin_s:
+        raise Failure(
+            f"--until {until} ({times.moment(end_s)}) is before --since {since} "
+            f"({times.moment(begin_s)})",
+            EXIT_USAGE,
+        )
+    return begin_s, end_s
 
 
 def is_time(text: str) -> bool:

@@ -61,16 +61,21 @@ class _Story:
     quiet: tuple[Stretch, ...]  # oldest first
 
 
-def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
-    """Return the report of everything since `begin_s` (wall clock).
+def write(
+    reader: HistoryReader, begin_s: float = float("-inf"), end_s: float = float("inf")
+) -> str:
+    """Return the report of a period (wall clock).
 
-    Raises `NothingToReport`, and the reader's errors.
+    A period that ends before the last record has tenants and ways as of its end, and nothing of the
+    present: no state of the agent, holds, rings or shadow strategy. Raises `NothingToReport`, and
+    the reader's errors.
     """
     span = reader.span()
-    if span is None or span[1] < begin_s:
-        raise NothingToReport("no iteration is recorded in this period")
-    axis = Axis(max(begin_s, span[0]), span[1])
-    seen = view.gather(reader, leaks=True)
+    if span is None or span[1] < begin_s or span[0] > end_s:
+        raise _nothing(span)
+    axis = Axis(max(begin_s, span[0]), min(end_s, span[1]))
+    past = axis.end_s < span[1]
+    seen = view.gather(reader, leaks=not past)
     status = seen.now.status if seen.now else None
     interval_s = status.interval_s if status else 1.0
     stories = [
@@ -78,6 +83,10 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
         for domain in reader.domains()
         if (story := _story(reader, domain, axis, interval_s)) is not None
     ]
+    if not stories:
+        raise _nothing(span)
+    if past:
+        seen = view.then(reader, seen, axis.end_s)
     return (
         page.environment("iat_nova.report", "report.html.j2")
         .get_template("report.html.j2")
@@ -86,7 +95,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             period=(times.moment(axis.begin_s), times.moment(axis.end_s)),
             length=times.duration(axis.end_s - axis.begin_s),
             made=times.moment(time.time()),
-            status=status,
+            status=None if past else status,
             domains=[
                 _section(story, axis, seen, status.phases if status else ()) for story in stories
             ],
@@ -96,7 +105,7 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
                 for tenant in domain.inventory.tenants
             ],
             shadows=[_shadow(seen, domain, axis.end_s) for domain in seen.domains if domain.shadow],
-            events=reader.events(EVENTS, axis.begin_s),
+            events=reader.events(EVENTS, axis.begin_s, axis.end_s if past else float("inf")),
             whole_since=_whole_since(reader, axis),
             damage=reader.damage,  # after all other reads
             moment=times.moment,
@@ -107,6 +116,16 @@ def write(reader: HistoryReader, begin_s: float = float("-inf")) -> str:
             cpu_ranges=format_cpus,
             share=lambda value: "-" if value is None else rate_rows.percent(value),
         )
+    )
+
+
+def _nothing(span: tuple[float, float] | None) -> NothingToReport:
+    """Return the error of a period without iterations; `span`: what the history covers."""
+    if span is None:
+        return NothingToReport("no iteration is recorded yet")
+    return NothingToReport(
+        "no iteration is recorded in this period; the history goes from "
+        f"{times.moment(span[0])} to {times.moment(span[1])}"
     )
 
 

@@ -41,7 +41,7 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import escape, moments, view
+from iat_nova.report import escape, moments, times, view
 from iat_nova.store import heartbeat
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.reader import HistoryReader
@@ -677,6 +677,10 @@ class TestPauseResume(CliCase):
         """A time that is none is a mistake of the caller."""
         for text in ("30", "soon", "-5m", "0s"):
             self.assertEqual(2, self.run_it("pause", f"--for={text}")[0])
+        for arguments in (("pause",), ("hold", "pc1", "--ways=2")):  # with a blank, too
+            status, _, err = self.run_it(*arguments, "--for", "-1h")
+            self.assertEqual(2, status)
+            self.assertIn("invalid duration '-1h': expected 90s, 30m, 2h or 1d", err)
 
     def test_no_agent(self):
         """Without an agent no masks are said to be held; the pause is there for the next one."""
@@ -860,10 +864,15 @@ class TestDecisions(CliCase):
             ("-F", "-c", "colour"),
             ("-c", "what", "-c", "colour"),
             ("pc1", "--guest", "pc1"),
+            ("-F", "--until", "-1h"),
         ):
             self.assertEqual(2, self.run_it("decisions", *arguments)[0], arguments)
         told = "iat-nova: invalid time '#5': expected 03:12, 2026-11-21T03:12:05 or -10m\n"
         self.assertEqual((2, "", told), self.run_it("decisions", "--since", "#5"))
+        for command in ("decisions", "report"):
+            status, _, err = self.run_it(command, "--since", "-1h", "--until", "-2h")
+            self.assertEqual(2, status)
+            self.assertRegex(err, r"--until -2h \(2.* .*\) is before --since -1h \(2.* .*\)\n$")
         for command in ("decisions", "explain"):
             status, _, err = self.run_it(command, "--domain", "7")
             self.assertEqual((2, True), (status, "no cache domain 7; there are: 0" in err), err)
@@ -871,7 +880,7 @@ class TestDecisions(CliCase):
     def test_nothing_found(self):
         """An empty table is told in words, and programs get an empty list."""
         self.tell()
-        period = ("decisions", "--since", "-1h", "--until", "-2h")
+        period = ("decisions", "--since", "-2h", "--until", "-1h")
         told = "iat-nova: no such decision is recorded\n"
         self.assertEqual((0, "", told), self.run_it(*period))
         self.assertEqual((0, "[]\n", ""), self.run_it(*period, "-f", "json"))
@@ -958,8 +967,35 @@ class TestOthers(CliCase):
         self.assertIn("</html>", (self.folder / "report.html").read_text())
         self.assertIn("</html>", self.run_it("report", "-o", "-", "--since=-1h")[1])
         self.assertEqual(1, self.run_it("report", "-o", "/nonexistent/r.html")[0])
-        self.assertEqual(1, self.run_it("report", "--since=-0s")[0])
         self.assertNotIn("Ports of devices", target.read_text())
+
+    def test_report_of_a_period(self):
+        """From one time to another: ways as of its end, and nothing that is only true now."""
+        holding = dataclasses.replace(stories.status(), holds=(Hold("1", "pc1", 4, 0.0),))
+        end_s = time.time() - 3600
+        self.tell(end_s - 11.5, agent=holding)
+        self.tell(agent=holding)
+        until = datetime.datetime.fromtimestamp(end_s - 6.2).isoformat()
+        cards = ("Held by a person", "strategy iat, enforce")
+        _, whole, _ = self.run_it("report", "-o", "-")
+        for card in cards:
+            self.assertIn(card, whole)
+        status, part, err = self.run_it("report", "--since=-2h", f"--until={until}", "-o", "-")
+        self.assertEqual((0, ""), (status, err))
+        for card in cards:
+            self.assertNotIn(card, part)
+        self.assertIn(f"to {times.moment(end_s - 6.2)} (", part)
+        decided = re.compile(r'<td class="num inline">(\d+)</td>')
+        self.assertEqual(["5", "4"], decided.findall(part)[:2])
+        self.assertIn(f"{times.moment(end_s - 6.5)}</td>", part)  # the last decision in it
+        self.assertNotIn(f"{times.moment(end_s - 5.5)}</td>", part)
+        # Without a begin: the day before the end.
+        self.assertEqual(part.count("<tr"), self.run_it(
+            "report", f"--until={until}", "-o", "-")[1].count("<tr"))  # fmt: skip
+        for arguments in (("--since=-0s",), ("--until=-3h",), ("--since=-40m", "--until=-20m")):
+            status, out, err = self.run_it("report", *arguments)
+            self.assertEqual((1, ""), (status, out))
+            self.assertRegex(err, "recorded in this period; the history goes from 2.* to 2")
 
     def test_report_of_ports(self):
         """Who is behind each port, its ways, and curves of what is counted."""
