@@ -15,13 +15,12 @@ from typing import Any
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
-from iat_nova.common import files
 from iat_nova.common.cpulist import parse_cpus
+from iat_nova.common.kernel_files import text_of
 
 REMEDY = "set [iat] libvirt_uri to the libvirt of this host, qemu:///system"
 _LOOPBACK = frozenset(("localhost", "127.0.0.1", "::1"))
 _DRIVER = "QEMU"  # libvirt's test driver shows an invented host
-_MOST_BYTES = 4096
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -38,12 +37,12 @@ class ThisHost:
 
 def this_host(root: pathlib.Path = pathlib.Path("/sys")) -> ThisHost:
     """Return the identity of this host; the UUID needs root's rights."""
-    present = _text(root / "devices/system/cpu/present")
     try:
-        cpus = None if present is None else max(parse_cpus(present), default=-1) + 1 or None
+        present = parse_cpus(text_of(root / "devices/system/cpu/present"))
+        cpus = max(present, default=-1) + 1 or None
     except ValueError:
         cpus = None
-    return ThisHost(socket.gethostname(), cpus, _text(root / "class/dmi/id/product_uuid"))
+    return ThisHost(socket.gethostname(), cpus, text_of(root / "class/dmi/id/product_uuid") or None)
 
 
 def elsewhere(connection: Any, uri: str, here: ThisHost) -> str | None:
@@ -82,10 +81,3 @@ def _host_uuid(capabilities: str) -> str | None:
 def _short(name: str) -> str:
     """Return a hostname without its domain: libvirt adds a domain known to DNS."""
     return name.partition(".")[0].lower()
-
-
-def _text(path: pathlib.Path) -> str | None:
-    try:
-        return files.read_bytes(path, _MOST_BYTES).decode("ascii", "replace").strip() or None
-    except OSError:
-        return None

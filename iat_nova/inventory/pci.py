@@ -14,6 +14,7 @@ import dataclasses
 import pathlib
 import re
 
+from iat_nova.common.kernel_files import number_of, text_of
 from iat_nova.model import Attachment, AttachmentKind, Nic
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -43,12 +44,12 @@ class Pci:
 
     def numa_node(self, address: str) -> int | None:
         """Return the node of a device; None if unknown, or if the machine has no nodes (-1)."""
-        node = _number(self._devices / address / "numa_node")
+        node = number_of(self._devices / address / "numa_node")
         return node if node is not None and node >= 0 else None
 
     def is_network(self, address: str) -> bool:
         """Tell whether the device is a network controller, with any driver."""
-        return (_text(self._devices / address / "class") or "").startswith(_NETWORK_CLASS)
+        return text_of(self._devices / address / "class").startswith(_NETWORK_CLASS)
 
     def net_names(self, address: str) -> tuple[str, ...]:
         """Return the network interfaces of a PCI device's own ports, the first port first.
@@ -59,15 +60,15 @@ class Pci:
         """
         device = self._devices / address
         names = [path.name for way in ("net/*", "virtio*/net/*") for path in _glob(device, way)]
-        labels = {name: _text(self._class / "net" / name / "phys_port_name") for name in names}
-        named = [name for name in names if _UPLINK.fullmatch(labels[name] or "")]
-        own = named or [name for name in names if not _REPRESENTOR.fullmatch(labels[name] or "")]
-        ports = {name: _number(self._class / "net" / name / "dev_port") or 0 for name in own}
-        return tuple(sorted(own, key=lambda name: (ports[name], labels[name] or "", name)))
+        labels = {name: text_of(self._class / "net" / name / "phys_port_name") for name in names}
+        named = [name for name in names if _UPLINK.fullmatch(labels[name])]
+        own = named or [name for name in names if not _REPRESENTOR.fullmatch(labels[name])]
+        ports = {name: number_of(self._class / "net" / name / "dev_port") or 0 for name in own}
+        return tuple(sorted(own, key=lambda name: (ports[name], labels[name], name)))
 
     def speed_gbps(self, name: str) -> float | None:
         """Return a net device's speed, None while unknown or while the link is down."""
-        mbps = _number(self._class / "net" / name / "speed")
+        mbps = number_of(self._class / "net" / name / "speed")
         return mbps / 1000 if mbps is not None and mbps > 0 and mbps not in _UNKNOWN_MBPS else None
 
     def address_behind(self, device: str) -> str | None:
@@ -130,18 +131,3 @@ def _glob(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
         return list(folder.glob(pattern))
     except OSError:  # a folder that is removed while being listed
         return []
-
-
-def _text(path: pathlib.Path) -> str | None:
-    try:
-        return path.read_text("ascii").strip()
-    except (OSError, ValueError):
-        return None
-
-
-def _number(path: pathlib.Path) -> int | None:
-    text = _text(path)
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None

@@ -23,6 +23,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from iat_nova.common.cpulist import format_cpus
+from iat_nova.common.kernel_files import text_of
 from iat_nova.common.untrusted import shortened
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
 from iat_nova.model import Message, message
@@ -134,11 +135,11 @@ def cpus_of_threads(proc_root: pathlib.Path) -> tuple[int, ...] | None:
     found = False
     cpus: set[int] = set()
     for process in _numbered(proc_root):
-        if not _name(process).startswith(_PROCESS):
+        if not text_of(process / "comm").startswith(_PROCESS):
             continue
         found = True
         for thread in _numbered(process / "task"):
-            if match := _THREAD.match(_name(thread)):
+            if match := _THREAD.match(text_of(thread / "comm")):
                 cpus.add(int(match[1]))
     return tuple(sorted(cpus)) if found else None
 
@@ -148,7 +149,7 @@ def has_ended(proc_root: pathlib.Path) -> bool:
 
     Neither is seen in a container, or where /proc hides processes of other users.
     """
-    names = {_name(process) for process in _numbered(proc_root)}
+    names = {text_of(process / "comm") for process in _numbered(proc_root)}
     return _DATABASE in names and not any(name.startswith(_PROCESS) for name in names)
 
 
@@ -157,10 +158,3 @@ def _numbered(folder: pathlib.Path) -> list[pathlib.Path]:
         return [folder / name for name in os.listdir(folder) if name.isdigit()]
     except OSError:  # it has just ended
         return []
-
-
-def _name(folder: pathlib.Path) -> str:
-    try:
-        return (folder / "comm").read_text(errors="replace").rstrip("\n")
-    except OSError:  # it has just ended
-        return ""

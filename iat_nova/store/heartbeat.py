@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from iat_nova.common import readers, untrusted
+from iat_nova.common.kernel_files import text_of
 from iat_nova.common.owned_folder import HeldFile, OwnedFolder
 
 SIZE = readers.HEARTBEAT.most_bytes  # one page: written by one call
@@ -102,10 +103,7 @@ class NoAgent(Exception):
 
 def boot_id() -> str:
     """Return the id of this boot (proc(5)); empty where the kernel has none."""
-    try:
-        return pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return ""
+    return text_of(pathlib.Path("/proc/sys/kernel/random/boot_id"))
 
 
 class Heartbeat:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.checks.qualify.api import Outcome, Verdict
+from iat_nova.hardware.counters.events import cpu_fields
 from iat_nova.hardware.host.machine import ChosenInterface
 from iat_nova.model import CacheDomain, Message
 from iat_nova.report import sentences
@@ -27,14 +28,8 @@ _CPUINFO = {  # /proc/cpuinfo -> field of the record
 
 def cpu_and_microcode(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
     """Return CPU model and microcode; unknown fields are empty."""
-    fields = dict.fromkeys(_CPUINFO.values(), "")
-    for line in cpuinfo.read_text(errors="replace").splitlines():
-        key, colon, value = line.partition(":")
-        if not colon:
-            break  # a block per CPU: the first is enough
-        if key.strip() in _CPUINFO:
-            fields[_CPUINFO[key.strip()]] = value.strip()
-    return fields
+    fields = cpu_fields(cpuinfo)
+    return {field: fields.get(name, "") for name, field in _CPUINFO.items()}
 
 
 def as_data(

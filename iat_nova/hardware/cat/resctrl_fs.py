@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
+from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import DomainOffline, HardwareError, KernelError, unusable
 from iat_nova.hardware.cat.resctrl_text import (
     Assignment,
@@ -26,7 +27,6 @@ from iat_nova.hardware.cat.resctrl_text import (
     parse_masks,
     parse_usage,
 )
-from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import BandwidthControl, Message, WayMask, message
 from iat_nova.model.message import as_message
 

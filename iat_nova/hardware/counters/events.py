@@ -219,14 +219,20 @@ class CpuModel:
         return None
 
 
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> CpuModel:
-    """Return the CPU model of this host; unknown fields are empty or zero."""
+def cpu_fields(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
+    """Return the fields of the first CPU in ``/proc/cpuinfo``."""
     fields: dict[str, str] = {}
     for line in cpuinfo.read_text(errors="replace").splitlines():
         key, colon, value = line.partition(":")
         if not colon:
             break  # one block per CPU: the first suffices
         fields[key.strip()] = value.strip()
+    return fields
+
+
+def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> CpuModel:
+    """Return the CPU model of this host; unknown fields are empty or zero."""
+    fields = cpu_fields(cpuinfo)
     return CpuModel(
         vendor=fields.get("vendor_id", ""),
         family=_number(fields, "cpu family"),

@@ -23,6 +23,7 @@ import struct
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from iat_nova.common.kernel_files import number_of
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.kernel.capabilities import held
 from iat_nova.model import Message, message
@@ -139,17 +140,9 @@ def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
     if code in (errno.ENODEV, errno.ENXIO):
         return CpuOffline(message("perf-cpu-offline", refusal=refused))
     if code in (errno.EACCES, errno.EPERM):
-        why, remedy = no_right(_paranoid(), held("CapEff"))
+        why, remedy = no_right(number_of(PARANOID), held("CapEff"))
         return HardwareError(message("perf-no-right", refusal=refused, why=why), remedy)
     return HardwareError(refused, _ADVICE.get(code, message("see-perf-event-open")))
-
-
-def _paranoid() -> int | None:
-    """Return kernel.perf_event_paranoid, None if unreadable."""
-    try:
-        return int(PARANOID.read_text())
-    except (OSError, ValueError):
-        return None
 
 
 def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[Message, Message]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
+from iat_nova.common.kernel_files import number_of
 from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.model import CacheDomain
 
@@ -60,8 +61,5 @@ def _local_cpus(folder: Path) -> frozenset[int]:
 
 def _node(folder: Path) -> int | None:
     """Return a device's NUMA node, None if the kernel knows none."""
-    try:
-        node = int((folder / "numa_node").read_text())
-    except (OSError, ValueError):
-        return None
-    return node if node >= 0 else None
+    node = number_of(folder / "numa_node")
+    return node if node is not None and node >= 0 else None

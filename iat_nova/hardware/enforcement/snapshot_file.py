@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from iat_nova.common.kernel_files import number_of
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import SNAPSHOT, FileKind
 from iat_nova.common.untrusted import Unreadable, shortened
@@ -206,10 +207,7 @@ class SnapshotFile:
 
     def _by_kexec(self) -> bool:
         """Whether another kernel started this kernel by kexec, without a reset of the hardware."""
-        try:
-            return int(self._bootloader.read_text()) >> 4 == _KEXEC
-        except (OSError, ValueError):
-            return False
+        return (number_of(self._bootloader) or 0) >> 4 == _KEXEC
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

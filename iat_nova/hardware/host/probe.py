@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
+from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
@@ -28,7 +29,6 @@ from iat_nova.hardware.ddio.ways import IoAllocDdio
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
-from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.hardware.kernel.sockets import TABLE, Sockets
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, Message, message

@@ -14,9 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
+from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import KernelError
 from iat_nova.hardware.kernel.rollback import Reach, put_all_back
-from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.hardware.kernel.shape import INDEX, VALUE, Shape, listing, row
 from iat_nova.model import Message, message
 

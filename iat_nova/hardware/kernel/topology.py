@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
+from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import HardwareError, unusable
-from iat_nova.hardware.kernel.settings import text_of
 from iat_nova.model import message
 
 _NODE = re.compile(r"node(\d+)")  # the link to a CPU's NUMA node
