@@ -9,6 +9,8 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
+
 from iat_nova.common import amounts as figures
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.model import DDIO, DomainInventory
@@ -27,7 +29,6 @@ from iat_nova.report import (
 )
 from iat_nova.report.charts import Axis, Curve, Span
 from iat_nova.report.gains import Gain, gains, worth_tiles
-from iat_nova.report.rate_rows import RateColumn
 from iat_nova.report.stretches import Stretch
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
@@ -104,7 +105,15 @@ def write(
                 for domain in seen.domains
                 for tenant in domain.inventory.tenants
             ],
-            shadows=[_shadow(seen, domain, axis.end_s) for domain in seen.domains if domain.shadow],
+            shadows=[
+                (
+                    domain,
+                    _shadow_ways(domain),
+                    view.shadow_rates(seen.shadow, domain.shadow, axis.end_s),
+                )
+                for domain in seen.domains
+                if domain.shadow and seen.shadow
+            ],
             events=reader.events(EVENTS, axis.begin_s, axis.end_s if past else float("inf")),
             whole_since=_whole_since(reader, axis),
             damage=reader.damage,  # after all other reads
@@ -115,6 +124,7 @@ def write(
             held=words.held,
             cpu_ranges=format_cpus,
             share=lambda value: "-" if value is None else rate_rows.percent(value),
+            duration=times.duration,
         )
     )
 
@@ -216,6 +226,12 @@ def _section(
     now = seen.domain(story.domain)
     limit = (low_per_s, f"busy above {figures.rate(low_per_s)}") if low_per_s else None
     iterations, did = story.counts
+
+    def drawn(name: str, style: str, field: str, **limit: Any) -> Markup:
+        points = [(one.wall_s, getattr(one.sample, field)) for one in story.samples]
+        line = Curve(name, style, points)
+        return charts.curves(axis, [line], unit=figures.rate, gap_s=story.gap_s, **limit)
+
     speeds = gains(story.samples, story.inventory)
     tiles = [
         *_speed_tiles(speeds, story),
@@ -229,7 +245,9 @@ def _section(
         "iterations": iterations,
         "decisions": did,
         "tiles": tiles,
-        "speeds": [_speed_row(one, story.inventory, colours) for one in speeds],
+        "names": story.inventory.names,
+        "colours": colours,
+        "speeds": speeds,
         "quiet": charts.quiet_strip(axis, story.quiet),
         "sets": _sets(story),
         "bands": charts.way_bands(axis, story.spans, story.inventory.domain.ways, colours),
@@ -237,24 +255,19 @@ def _section(
             axis, story.spans, story.inventory.domain.ways, _tenants(story, colours)
         ),
         "states": charts.state_strip(axis, story.spans, _state_styles(phases, story.spans)),
-        "misses": charts.curves(
-            axis,
-            [Curve("DDIO misses", "bad", _ddio(story, "ddio_misses_per_s"))],
-            unit=figures.rate,
-            limit=limit,
-            gap_s=story.gap_s,
-        ),
-        "hits": charts.curves(
-            axis,
-            [Curve("DDIO hits", "good", _ddio(story, "ddio_hits_per_s"))],
-            unit=figures.rate,
-            gap_s=story.gap_s,
-        ),
+        "misses": drawn("DDIO misses", "bad", "ddio_misses_per_s", limit=limit),
+        "hits": drawn("DDIO hits", "good", "ddio_hits_per_s"),
         "tenants": _tenants(story, colours),
-        "rates": [
-            _tenant_row(axis, story, tenant.id, columns, colours)
+        "rates": {
+            tenant.id: rate_rows.cells(
+                axis,
+                columns,
+                [(one.wall_s, one.sample.tenants.get(tenant.id)) for one in story.samples],
+                colours[tenant.id],
+                story.gap_s,
+            )
             for tenant in story.inventory.tenants
-        ],
+        },
         "rate_columns": [column.title for column in columns],
         "ports": rate_rows.ports(axis, story.samples, now, story.gap_s) if now else None,
         "table": _table(story),
@@ -311,19 +324,6 @@ def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:
     return found
 
 
-def _speed_row(one: Gain, inventory: DomainInventory, colours: dict[str, str]) -> dict[str, Any]:
-    return {
-        "name": inventory.names[one.tenant],
-        "style": colours[one.tenant],
-        "priority": str(one.priority),
-        "first": f"{one.first:.2f}",
-        "last": f"{one.last:.2f}",
-        "change": "0.0%" if abs(one.change) < 0.0005 else f"{one.change:+.1%}",
-        "worst": f"{one.worst:.0%}",
-        "worst_at": times.moment(one.worst_s),
-    }
-
-
 def _table(story: _Story) -> list[dict[str, Any]]:
     """Return the rows of the decisions and of the stretches without one, newest first."""
     rows = [
@@ -332,19 +332,9 @@ def _table(story: _Story) -> list[dict[str, Any]]:
     ]
     oldest_s = rows[-1][0] if len(story.decisions) > DECISIONS else float("-inf")
     rows += [
-        (one.begin_s + 1e-3, _stretch_row(one)) for one in story.quiet if one.begin_s >= oldest_s
+        (one.begin_s + 1e-3, {"stretch": one}) for one in story.quiet if one.begin_s >= oldest_s
     ]
     return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
-
-
-def _stretch_row(one: Stretch) -> dict[str, Any]:
-    return {
-        "when": times.moment(one.begin_s),
-        "quiet": f"{'nothing done' if one.decided else 'no iterations'} for "
-        f"{times.duration(one.end_s - one.begin_s)}",
-        "busy": one.busy,
-        "text": one.text,
-    }
 
 
 def _tenants(story: _Story, colours: dict[str, str]) -> list[tuple[str, str, str, str]]:
@@ -358,45 +348,18 @@ def _tenants(story: _Story, colours: dict[str, str]) -> list[tuple[str, str, str
     return list(found.values())
 
 
-def _ddio(story: _Story, field: str) -> list[tuple[float, float | None]]:
-    return [(one.wall_s, getattr(one.sample, field)) for one in story.samples]
-
-
-def _tenant_row(
-    axis: Axis, story: _Story, tenant: str, columns: Sequence[RateColumn], colours: dict[str, str]
-) -> dict[str, Any]:
-    rates = [(one.wall_s, one.sample.tenants.get(tenant)) for one in story.samples]
-    drawn = rate_rows.cells(axis, columns, rates, colours[tenant], story.gap_s)
-    return {"name": story.inventory.names[tenant], "style": colours[tenant], "cells": drawn}
-
-
 def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any]:
-    decision = iteration.decision
     names = {DDIO: "DDIO", **iteration.former, **inventory.names}
-    within = words.Names(inventory, iteration.former).within
+    moved = [names.get(one, one) for one in iteration.decision.moved]
+    moved += words.limits(iteration, inventory, lambda tenant: names.get(tenant, tenant))
     return {
-        "quiet": "",
+        "stretch": None,
         "when": times.moment(iteration.wall_s),
-        "number": decision.iteration,
-        "state": words.state_change(decision, "→"),
-        "why": [within(one) for one in decision.why],
-        "steps": [
-            {
-                "action": str(step.action),
-                "subject": names.get(step.subject, step.subject),
-                "ways": f"{step.ways_before} → {step.ways_after}"
-                if step.ways_before is not None and step.ways_after is not None
-                else "",
-                "reason": within(step.reason),
-            }
-            for step in decision.steps
-        ],
-        "moved": ", ".join(
-            (
-                *(names.get(moved, moved) for moved in decision.moved),
-                *words.limits(iteration, inventory, lambda tenant: names.get(tenant, tenant)),
-            )
-        ),
+        "decision": iteration.decision,
+        "state": words.state_change(iteration.decision, "→"),
+        "within": words.Names(inventory, iteration.former).within,
+        "names": names,
+        "moved": ", ".join(moved),
         "written": iteration.effective is not None,
     }
 
@@ -407,10 +370,9 @@ def _inventory_at(story: _Story, iteration: Iteration) -> DomainInventory:
     return next(found, story.inventory)
 
 
-def _shadow(seen: view.HostView, domain: view.DomainView, wall_s: float) -> dict[str, Any]:
-    """Return the shadow strategy's layout and moves in a cache domain until a time."""
-    shadow = seen.shadow
-    assert shadow is not None and domain.shadow is not None
+def _shadow_ways(domain: view.DomainView) -> str:
+    """Return the number of ways that the shadow strategy gives DDIO and each tenant."""
+    assert domain.shadow is not None
     names, layout = domain.inventory.names, domain.shadow.layout
     ways = [f"DDIO {layout.ddio.count}"]
     ways += [
@@ -418,13 +380,4 @@ def _shadow(seen: view.HostView, domain: view.DomainView, wall_s: float) -> dict
         for one in domain.inventory.tenants
         if (mask := layout.mask_of(one.id)) is not None
     ]
-    rates = view.shadow_rates(shadow, domain.shadow, wall_s)
-    shown = [f"{rate:.0f}" for rate in rates] if rates is not None else ["-", "-"]
-    return {
-        "domain": domain.inventory.domain.id,
-        "ways": ", ".join(ways),
-        "moved": domain.shadow.moved,
-        "meanwhile": domain.shadow.moved_meanwhile,
-        "rate": shown[0],
-        "meanwhile_rate": shown[1],
-    }
+    return ", ".join(ways)
