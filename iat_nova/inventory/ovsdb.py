@@ -23,7 +23,7 @@ from ovsdbapp.backend.ovs_idl import connection as ovs_connection
 from ovsdbapp.backend.ovs_idl import vlog
 
 from iat_nova.common.untrusted import shortened
-from iat_nova.inventory import ovs_rpc
+from iat_nova.inventory import ovs_bounds, ovs_rpc
 from iat_nova.model import Message, message
 
 LOG = logging.getLogger(__name__)
@@ -176,6 +176,7 @@ class Follower:
             replica = _Replica(self._address, helper, leader_only=False)
         except ovs_error.Error as error:
             raise ovs_rpc.OvsUnavailableError(f"{self._address}: {error}") from error
+        ovs_bounds.bound(replica)
         replica.hint = self._hint
         connection = ovs_connection.Connection(replica, timeout=self._timeout_s)
         try:
