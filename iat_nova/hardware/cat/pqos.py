@@ -296,6 +296,7 @@ class PqosAllocator:
             self._written[cpu] = (number, plugged)
         else:
             self._written.pop(cpu, None)
+            self._mine.cpus.discard(cpu)  # as found: another program may take it from now on
 
     # --------------------------------------------------------------- watching and ending
 

@@ -152,6 +152,16 @@ class PqosSnapshot(MsrCase, unittest.TestCase):
         snapshot.restore()
         self.assertEqual((1, 0x70), (self.registers.classes[5], self.registers.values[11][1]))
 
+    def test_a_cpu_that_another_program_took_after_it_was_given_back(self):
+        """In class 0 it was as found; from then on it may be another program's."""
+        allocator, snapshot = self.agent()
+        snapshot.protect()
+        self.write(allocator, 0, 1)
+        self.write(allocator, 0)
+        self.registers.classes[1], self.registers.values[10][5] = 5, 0x70
+        snapshot.restore()
+        self.assertEqual((5, 0x70), (self.registers.classes[1], self.registers.values[10][5]))
+
     def test_a_cpu_that_another_program_took_after_an_earlier_restore(self):
         """Only what was written since the last saving is restored."""
         allocator, snapshot = self.agent()
