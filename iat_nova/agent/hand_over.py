@@ -26,7 +26,7 @@ from iat_nova.common.readers import HAND_OVER, HAND_OVER_REQUEST
 from iat_nova.common.untrusted import Unreadable
 from iat_nova.hardware.api import DdioWays, DomainOffline, HardwareError
 from iat_nova.hardware.cat.resctrl import Resctrl
-from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
+from iat_nova.hardware.cat.resctrl_groups import ResctrlMemory
 from iat_nova.hardware.enforcement import enforcer
 from iat_nova.hardware.enforcement.snapshot import Snapshot
 from iat_nova.hardware.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile

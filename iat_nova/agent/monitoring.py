@@ -15,7 +15,7 @@ from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
 from iat_nova.hardware.api import Counts, HardwareError
 from iat_nova.hardware.counters.monitor import Monitor
-from iat_nova.hardware.host.monitors import TenantsAndPorts
+from iat_nova.hardware.host.machine import TenantsAndPorts
 from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
 from iat_nova.model.message import Message, as_message, message

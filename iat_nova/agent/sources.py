@@ -14,7 +14,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host import backends, probe
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.hardware.kernel.cpu_watch import settled
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.host import read_host
 from iat_nova.inventory.libvirt import ANSWER_S, LibvirtSource
 from iat_nova.inventory.ovs import OvsSource

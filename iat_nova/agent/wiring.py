@@ -22,8 +22,7 @@ from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.shadow import ShadowPolicy, ShadowStrategy
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.conf import Settings
-from iat_nova.hardware.enforcement.enforcer import Enforcer
-from iat_nova.hardware.enforcement.saved_first import SavedFirst
+from iat_nova.hardware.enforcement.enforcer import Enforcer, SavedFirst
 from iat_nova.model import HostFacts, Parameters
 from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vCPUs of an instance to which Nova guarantees dedicated CPUs.
+"""The vCPUs of an instance to which Nova guarantees dedicated CPUs, and the host's sets of CPUs.
 
 Follows Nova's reading of flavor and image (`nova/virt/hardware.py`, `numa_get_constraints`): the
 flavor's ``hw:cpu_policy`` takes precedence over the image's ``hw_cpu_policy``. ``resources:PCPU``
@@ -8,12 +8,38 @@ and ``resources:VCPU`` also mean dedicated and shared.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Mapping
 
 from iat_nova.common.cpulist import parse_cpus
 
 _RESOURCES = re.compile(r"resources[^:]*:(PCPU|VCPU)")
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class CpuSets:
+    """nova.conf's ``[compute] cpu_dedicated_set`` and ``cpu_shared_set``; None: not set."""
+
+    dedicated: frozenset[int] | None = None
+    shared: frozenset[int] | None = None
+
+    @classmethod
+    def parse(cls, dedicated: str | None, shared: str | None) -> CpuSets:
+        """Parse both options in nova.conf's format. Raises `ValueError` naming the option."""
+        return cls(
+            _option("cpu_dedicated_set", dedicated),
+            _option("cpu_shared_set", shared),
+        )
+
+
+def _option(name: str, text: str | None) -> frozenset[int] | None:
+    if text is None:
+        return None
+    try:
+        return parse_cpus(text)
+    except ValueError as error:
+        raise ValueError(f"[compute] {name}: {error}") from error
 
 
 def promised_vcpus(

@@ -16,7 +16,7 @@ import libvirt
 
 from iat_nova.common.deadline import Deadline
 from iat_nova.inventory import pinning
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.inventory.domains import Counters, LibvirtDomains, RunningGuests
 from iat_nova.inventory.libvirt_link import LibvirtLink

@@ -30,8 +30,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.inventory.cpu_policy import emulator_policy, is_silent, promised_vcpus
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets, emulator_policy, is_silent, promised_vcpus
 from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.model import Message, message
 from iat_nova.model.message import as_message

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 import libvirt
 
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.model import Guest

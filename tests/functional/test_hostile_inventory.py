@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iat_nova.inventory import domain_xml, ovs, pinning, pmd
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
 from iat_nova.inventory.spool import Spool, SpoolError
 from tests import nova_shapes as shapes

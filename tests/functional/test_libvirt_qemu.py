@@ -12,7 +12,7 @@ import unittest
 import libvirt
 
 from iat_nova.inventory import libvirt_host
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from tests import nova_shapes as shapes

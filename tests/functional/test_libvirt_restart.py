@@ -5,7 +5,7 @@ import os
 import threading
 import time
 
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from tests import nova_shapes as shapes
 from tests.functional import daemons

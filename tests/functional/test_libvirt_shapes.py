@@ -7,7 +7,7 @@ import tempfile
 
 import libvirt
 
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.reconcile import Reconciler

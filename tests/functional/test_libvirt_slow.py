@@ -3,7 +3,7 @@
 
 import libvirt
 
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.domains import REREAD_LEAST, REREAD_PARTS, LibvirtDomains
 from iat_nova.inventory.libvirt import LibvirtSource
 from tests import nova_shapes as shapes

@@ -8,7 +8,7 @@ import uuid
 import libvirt
 
 from iat_nova import policy
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.libvirt import LibvirtSource
 from iat_nova.inventory.libvirt_link import LibvirtLink
 from iat_nova.inventory.pci import Pci

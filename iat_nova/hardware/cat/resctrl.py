@@ -17,11 +17,9 @@ from typing import Any
 from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits, resctrl_saved
-from iat_nova.hardware.cat.resctrl_cpus import GroupCpus
 from iat_nova.hardware.cat.resctrl_domains import ResctrlDomains
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS, PREFIX
-from iat_nova.hardware.cat.resctrl_lines import GroupLines
-from iat_nova.hardware.cat.resctrl_memory import ResctrlMemory
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS
+from iat_nova.hardware.cat.resctrl_groups import Groups, ResctrlMemory, group_name
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.rollback import AllReachable, SavedKeys, Step, undoing
 from iat_nova.model import Message, WayMask, message
@@ -43,8 +41,7 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     def _use(self, memory: ResctrlMemory) -> None:
         self.memory = memory
-        self._cpus = GroupCpus(self.fs, self.topology, memory, _group)
-        self._lines = GroupLines(self.fs, memory, _group)
+        self._groups = Groups(self.fs, self.topology, memory)
 
     # ------------------------------------------------------------------- reading back
 
@@ -54,7 +51,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         return {
             name: self._effective(found, group, self._masks(group, domain))
             for name in self.memory.classes.get(domain, {})
-            for group in (_group(self.memory.slots[domain][name]),)
+            for group in (group_name(self.memory.slots[domain][name]),)
         }
 
     def bandwidth(self, domain: int) -> Mapping[str, int]:
@@ -62,7 +59,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         if limits.find(self._limits(), domain).bandwidth is None:
             return {}
         shown = {
-            name: self.fs.bandwidth(_group(number)).get(domain)
+            name: self.fs.bandwidth(group_name(number)).get(domain)
             for name, number in self.memory.slots.get(domain, {}).items()
             if number
         }
@@ -126,8 +123,8 @@ class Resctrl(ResctrlDomains, AllReachable):
         if DEFAULT_CLASS not in named and domain in self.memory.default_found:
             self._set_masks(domain, 0, self.memory.default_found[domain], undo)
         before = dict(self.memory.cpus)
-        undo.append(lambda: self._cpus.write(before, self.memory.made))
-        self._cpus.write(cpus, self.memory.made)
+        undo.append(lambda: self._groups.write_cpus(before))
+        self._groups.write_cpus(cpus)
         for number in sorted(self.memory.made - cpus.keys(), reverse=True):
             self._remove(number, undo)
 
@@ -163,21 +160,21 @@ class Resctrl(ResctrlDomains, AllReachable):
         Bandwidth counters that the kernel assigns to the new group are released: counters are few,
         and the traffic of a class is never read.
         """
-        self.fs.add(_group(number))
+        self.fs.add(group_name(number))
         self.memory.made.add(number)
         undo.append(lambda: self._remove(number, []))
-        self.fs.assign(_group(number), ())
-        self._lines.begin(number)
+        self.fs.assign(group_name(number), ())
+        self._groups.begin(number)
 
     def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:
         """Limit the memory bandwidth of these groups in a domain; remove our other limits there."""
-        for number in {*self._lines.limited(domain), *wanted} & self.memory.made:
-            self._lines.limit(number, domain, wanted.get(number), undo)
+        for number in {*self._groups.limited(domain), *wanted} & self.memory.made:
+            self._groups.limit(number, domain, wanted.get(number), undo)
 
     def _remove(self, number: int, undo: list[Step]) -> None:
-        self.fs.remove(_group(number))
+        self.fs.remove(group_name(number))
         self.memory.made.discard(number)
-        self._cpus.discard(number)
+        self.memory.cpus.pop(number, None)
 
         def put_back() -> None:
             self._add(number, [])
@@ -186,7 +183,7 @@ class Resctrl(ResctrlDomains, AllReachable):
                     masks = self._alike(self.memory.classes[domain][name].mask)
                     self._set_masks(domain, number, masks, [])
                     limit = self.memory.classes[domain][name].bandwidth
-                    self._lines.limit(number, domain, limit, [])
+                    self._groups.limit(number, domain, limit, [])
 
         undo.append(put_back)
 
@@ -197,7 +194,7 @@ class Resctrl(ResctrlDomains, AllReachable):
     def _set_masks(
         self, domain: int, number: int, masks: Mapping[str, WayMask], undo: list[Step]
     ) -> None:
-        group = _group(number)
+        group = group_name(number)
         before = self._masks(group, domain)
         if number == 0:
             self.memory.default_found.setdefault(domain, before)
@@ -230,11 +227,10 @@ class Resctrl(ResctrlDomains, AllReachable):
         foreign = self._foreign_masks(domains)
         wanted = self._wanted_cpus(self.memory.classes, self.memory.slots)
         numbers = (one for one in self.memory.cpus if one in self.memory.made and self._exists(one))
-        lost, moved = self._cpus.inspect(numbers)
-        if lost or self._cpus.latecomers(wanted):
-            self._cpus.lose(lost)
+        moved = self._groups.inspect_cpus(numbers)
+        if self._groups.latecomers(wanted):
             with self.fs.locked():
-                self._cpus.write(wanted, self.memory.made)
+                self._groups.write_cpus(wanted)
         return (*foreign, *moved)
 
     def _renew_masks(self, domains: Collection[int]) -> None:
@@ -251,29 +247,29 @@ class Resctrl(ResctrlDomains, AllReachable):
                         number = self.memory.slots[domain][name]
                         if self._exists(number):
                             self._set_masks(domain, number, self._alike(item.mask), [])
-                            self._lines.renew(domain, number)
+                            self._groups.renew(domain, number)
             self.memory.online[domain] = now
 
     def _follow_default(self) -> None:
         """Copy changed limits of MB, SMBA and L2 from the default group to our groups."""
-        if self.memory.made and self._lines.changed():
+        if self.memory.made and self._groups.changed():
             with self.fs.locked():
-                self._lines.follow(filter(self._exists, sorted(self.memory.made)))
+                self._groups.follow(filter(self._exists, sorted(self.memory.made)))
 
     def _exists(self, number: int) -> bool:
-        return number == 0 or _group(number) in self.fs.groups()
+        return number == 0 or group_name(number) in self.fs.groups()
 
     def _foreign_masks(self, domains: Collection[int]) -> list[Message]:
         """Return messages on removed groups of ours, and on masks and limits others changed."""
         present = (DEFAULT_GROUP, *self.fs.groups())
         foreign = [
-            message("group-removed", group=_group(number))
+            message("group-removed", group=group_name(number))
             for number in sorted(self.memory.made)
-            if _group(number) not in present
+            if group_name(number) not in present
         ]
         for domain, named in self.memory.classes.items():
             for name, item in named.items() if domain in domains else ():
-                group = _group(self.memory.slots[domain][name])
+                group = group_name(self.memory.slots[domain][name])
                 if group not in present:
                     continue
                 try:
@@ -305,7 +301,7 @@ class Resctrl(ResctrlDomains, AllReachable):
                         )
                     )
         ours = filter(self._exists, sorted(self.memory.made))
-        return foreign + self._lines.foreign(ours, domains)
+        return foreign + self._groups.foreign(ours, domains)
 
     def adopt(self, memory: ResctrlMemory) -> None:
         """Adopt the groups that our previous process left.
@@ -313,7 +309,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         CPUs that were offline meanwhile return to their groups. Raises `HardwareError` if groups,
         masks or CPUs differ: then nothing is adopted.
         """
-        made, have = {_group(number) for number in memory.made}, set(self.own_groups())
+        made, have = {group_name(number) for number in memory.made}, set(self.own_groups())
         if made != have:
             left, there = tuple(sorted(made)), tuple(sorted(have))
             raise HardwareError(message("groups-not-as-left", left=left, there=there))
@@ -363,7 +359,3 @@ class Resctrl(ResctrlDomains, AllReachable):
         if self.own_groups() and not self.foreign_groups():
             opened = resctrl_saved.as_mounted(self.fs)
         return self.restore({"default": opened, "monitors": {}})
-
-
-def _group(number: int) -> str:
-    return f"{PREFIX}{number}" if number else DEFAULT_GROUP

@@ -13,17 +13,17 @@ from iat_nova.hardware.api import HardwareError, joined
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
-from iat_nova.hardware.cat.resctrl_fs import DEVICES, PORTS
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.cha_msr import ChaMsr
-from iat_nova.hardware.counters.monitor import Monitor, offered
+from iat_nova.hardware.counters.monitor import BANDWIDTH, OCCUPANCY, Monitor, offered
 from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, check_usable
 from iat_nova.hardware.ddio.iordt_monitor import PortMonitor
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
-from iat_nova.hardware.host import counter_choice, monitors
-from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine
+from iat_nova.hardware.host import counter_choice
+from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine, TenantsAndPorts
 from iat_nova.hardware.host.probe import Host, without_cat, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
 from iat_nova.hardware.kernel.msr import L3_MASK
@@ -97,7 +97,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     allocator = _allocator(host, cat_choice.chosen, complete)
     counters, counters_choice = counter_choice.counters(host, clock, wanted.counters, reader)
     parts: dict[str, Restorable] = {DEVICE_CLASS: ddio} if isinstance(ddio, DeviceClass) else {}
-    counted = monitors.port_monitor(host) if wanted.monitor and parts else None
+    counted = _port_monitor(host) if wanted.monitor and parts else None
     if counted is not None:
         parts[PORT_RMIDS] = counted
     parts[cat_choice.chosen] = allocator  # after devices, which leave their class first
@@ -138,7 +138,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
 
 def _monitor(
     host: Host, cat: ChosenInterface, ports: PortMonitor | None
-) -> Monitor | monitors.TenantsAndPorts:
+) -> Monitor | TenantsAndPorts:
     """Return a monitor of tenants and ports. Raises `HardwareError` without monitoring."""
     offer = offered(host.fs) if cat.chosen == "resctrl" else None
     if offer is None or not offer.events:
@@ -147,7 +147,27 @@ def _monitor(
             message("set-option", option="monitor_tenants", value="false"),
         )
     tenants = Monitor(host.fs, host.topology)
-    return tenants if ports is None else monitors.TenantsAndPorts(tenants, ports)
+    return tenants if ports is None else TenantsAndPorts(tenants, ports)
+
+
+def _port_monitor(host: Host) -> PortMonitor | None:
+    """Return a monitor of ports.
+
+    None without RMIDs for ports, without monitoring by resctrl, or without its ``debug``.
+
+    Raises `HardwareError` if the host has no I/O RDT.
+    """
+    cpu, offer = host.io_rdt().cpu, offered(host.fs)
+    if offer is None or not cpu.occupancy or host.fs.hardware_class(DEFAULT_GROUP) is None:
+        return None
+    return PortMonitor(
+        host.fs,
+        host.msr,
+        host.topology,
+        host.tags,
+        OCCUPANCY if OCCUPANCY in offer.events else None,
+        BANDWIDTH if cpu.traffic and BANDWIDTH in offer.events else None,
+    )
 
 
 def _of_the_whole(control: BandwidthControl | None, gbps: float | None) -> BandwidthControl | None:

@@ -8,13 +8,21 @@ import math
 from collections.abc import Callable, Mapping
 
 from iat_nova.common.clock import Clock
-from iat_nova.hardware.api import CacheAllocator, Counters, DdioWays, PortDca, PortWays
+from iat_nova.hardware.api import (
+    CacheAllocator,
+    Counters,
+    DdioWays,
+    HardwareError,
+    PortDca,
+    PortWays,
+    TenantCounts,
+)
 from iat_nova.hardware.counters.monitor import Monitor
-from iat_nova.hardware.host.monitors import TenantsAndPorts
+from iat_nova.hardware.ddio.iordt_monitor import PortMonitor
 from iat_nova.hardware.host.probe import Host
 from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus, CpuWatch
 from iat_nova.hardware.kernel.rollback import Restorable
-from iat_nova.model import CacheDomain, Message, message
+from iat_nova.model import CacheDomain, DomainInventory, Message, message
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -32,6 +40,42 @@ class ChosenInterface:
 
 ASKED = message("asked-for")
 """The reason of a choice that the configuration makes."""
+
+
+class TenantsAndPorts:
+    """A monitor of tenants whose counts include those of ports, by cache domain and port id.
+
+    `full`: the reason why tenants or ports are not counted; None if all are counted.
+    """
+
+    def __init__(self, tenants: Monitor, ports: PortMonitor) -> None:
+        self._tenants = tenants
+        self._ports = ports
+        self.full: Message | None = None
+
+    def watch(self, inventories: Mapping[int, DomainInventory]) -> None:
+        """Count these tenants, and the ports of their domains. Raises `HardwareError`.
+
+        After an error of ports, tenants are counted all the same, and tenants get RMIDs first.
+        """
+        self._tenants.watch(inventories)
+        if self._tenants.full is not None and self._ports.counts:
+            self._ports.close()
+            self._tenants.watch(inventories)
+        self.full = self._tenants.full
+        try:
+            self._ports.watch([one.domain for one in inventories.values()], self._tenants.free())
+        except HardwareError as error:
+            self.full = self.full or message("ports-not-monitored", error=error.message)
+
+    def read(self) -> Mapping[tuple[int, str], TenantCounts]:
+        """Return the counts by cache domain and tenant or port."""
+        return {**self._tenants.read(), **self._ports.read()}
+
+    def close(self) -> None:
+        """Stop counting. Raises `HardwareError`."""
+        self._ports.close()
+        self._tenants.close()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ import subprocess
 import unittest
 
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
-from iat_nova.hardware.cat.resctrl import PREFIX, Resctrl
-from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
 from iat_nova.hardware.ddio.ways import MsrDdio
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr

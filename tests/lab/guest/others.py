@@ -6,8 +6,7 @@ import time
 import unittest
 from pathlib import Path
 
-from iat_nova.hardware.cat.resctrl import PREFIX
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_ROOT, ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_ROOT, PREFIX, ResctrlFs
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr
 from iat_nova.model import message
 from tests.lab.guest.agents import BE, PC_CPU, AgentCase

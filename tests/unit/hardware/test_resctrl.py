@@ -16,8 +16,8 @@ from iat_nova.hardware.api import (
     HardwareError,
 )
 from iat_nova.hardware.cat import limits, resctrl_fs
-from iat_nova.hardware.cat.resctrl import PREFIX, Resctrl
-from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.cat.resctrl import Resctrl
+from iat_nova.hardware.cat.resctrl_fs import PREFIX, ResctrlFs
 from iat_nova.model import BandwidthControl, WayMask, message
 from tests.said import raises, sentence
 from tests.unit.hardware import contract, trees
@@ -568,9 +568,13 @@ class Watching(Applying):
     def test_a_socket_goes_and_comes_during_a_look(self):
         """Whichever step of the look that is at: its masks are ours again, nobody is blamed."""
         cpus = (4, 5, 6, 7)
-        groups = self.allocator._cpus
+        groups = self.allocator._groups
         steps = [(self.allocator, one) for one in ("_renew_masks", "_follow_default")]
-        steps += [(self.allocator, "_foreign_masks"), (groups, "inspect"), (groups, "latecomers")]
+        steps += [
+            (self.allocator, "_foreign_masks"),
+            (groups, "inspect_cpus"),
+            (groups, "latecomers"),
+        ]
         for owner, name in steps:
             with self.subTest(name):
                 self.allocator.apply(1, (ClassMask("a", (4, 5), WayMask(0x3)),))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
-from iat_nova.inventory import cpusets
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory import cpu_policy
+from iat_nova.inventory.cpu_policy import CpuSets
 from tests.unit import frozen
 
 
@@ -18,4 +18,4 @@ class CpuSetsTest(unittest.TestCase):
 
     def test_frozen(self):
         """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(cpusets))
+        self.assertEqual([], frozen.changeable(cpu_policy))

@@ -3,7 +3,7 @@ import dataclasses
 import unittest
 
 from iat_nova.inventory import pinning
-from iat_nova.inventory.cpusets import CpuSets
+from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.model import message

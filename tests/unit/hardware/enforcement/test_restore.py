@@ -28,7 +28,7 @@ from iat_nova.hardware.api import (
     LastingRefusal,
 )
 from iat_nova.hardware.cat.pqos import PqosAllocator
-from iat_nova.hardware.enforcement.saved_first import SavedFirst
+from iat_nova.hardware.enforcement.enforcer import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Restored, RestoreError
 from iat_nova.hardware.host.probe import Host
 from iat_nova.model import (

@@ -5,7 +5,7 @@ import pathlib
 import tempfile
 import unittest
 
-from iat_nova.hardware.enforcement.saved_first import SavedFirst
+from iat_nova.hardware.enforcement.enforcer import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Snapshot
 from iat_nova.hardware.kernel.rollback import AllReachable
 from iat_nova.hardware.kernel.shape import INDEX, listing, row
