@@ -24,6 +24,8 @@ from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.requests import Holds, PauseFile
 
+_BESIDE = 30  # lines, with all alarms, beside the table of tenants
+
 
 class Top(Command):
     """Show the way map, the rates and the last decisions, live.
@@ -54,7 +56,10 @@ examples:
         if parsed_args.once or not full_screen.possible():
             columns, rows = shutil.get_terminal_size((100, 40))
             scene.look()
-            lines = scene.draw(Screen(columns, rows, self.colour))
+            screen = Screen(columns, rows, self.colour)
+            if not self.app.stdout.isatty():  # a file has lines for all
+                rows = max(rows, len(scene.listed(screen)) + _BESIDE)
+            lines = scene.draw(dataclasses.replace(screen, height=rows))
             text = "\n".join(lines[:-1]).rstrip()
             self.app.stdout.write(f"{text}\n")
             return EXITS[scene.agent.state]

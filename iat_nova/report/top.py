@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from iat_nova.common import amounts as figures
-from iat_nova.model import DomainInventory, Layout, Rates, Tenant, WayMask
+from iat_nova.model import DomainInventory, Layout, Priority, Rates, Tenant, WayMask
 from iat_nova.report import escape, status, times, view, waymap, words
 from iat_nova.report.top_screen import HELP, Mode, Screen
 from iat_nova.report.view import DomainView, HostView
@@ -23,6 +23,7 @@ TRAIL = 64  # decisions remembered for the trail of way maps
 ROOMY = 30  # lines from which on blank ones set the parts off
 WIDE = 100  # columns from which on there is room for what is monitored
 NARROW = 72  # below which mask and references give way to names
+LEAST = 4  # lines of the table of tenants, before the curves give way
 REASON = 3  # lines of a decision's reason, where it does not fit beside the map
 _BARS = "▁▂▃▄▅▆▇█"
 _BOLD, _DIM, _ALARM, _TITLE = "\x1b[1m", "\x1b[2m", "\x1b[1;31m", "\x1b[7m"
@@ -114,12 +115,13 @@ def frame(
         lines += ["", " No tenants were recorded yet."]
     else:
         lines += _domain_lines(seen, domain, screen)
-        lines += _curves(trace, screen)
-        lines.append("")
+        curves = _curves(trace, screen)
+        if curves and screen.height - len(lines) - len(curves) - 2 >= LEAST:
+            lines += [*curves, ""]
         shown = 2 if screen.height >= ROOMY else 1
         trail = 2 + min(len(trace.decisions), shown) * REASON
         room = screen.height - len(lines) - 1
-        lines += _tenant_lines(domain, screen, max(4, room - trail))
+        lines += _tenant_lines(domain, screen, max(min(LEAST, room), room - trail))
         lines += _trail_lines(trace, screen, screen.height - len(lines) - 1)
     lines = lines[: screen.height - 1]
     lines += [""] * (screen.height - 1 - len(lines))
@@ -177,12 +179,13 @@ def _bar(value: float | None, highest: float) -> str:
 def _header(seen: HostView, screen: Screen) -> list[str]:
     """Return host, mode and age of the data, then problems, pause and holds."""
     age = f"data {times.duration(seen.now.age_s)} old" if seen.now else "no data"
-    left = f" iat-nova   {escape.plain(seen.hostname)}   {view.mode(seen)}   {age}"
+    then = f"   {view.mode(seen)}   {age}"
     if screen.past_s is not None:
         ago = times.duration(max(0.0, time.time() - screen.past_s))
-        then = f"AT {times.moment(screen.past_s)}, {ago} ago"
-        left = f" iat-nova   {escape.plain(seen.hostname)}   {then}"
-    clock = time.strftime("%H:%M:%S ")
+        then = f"   AT {times.moment(screen.past_s)}, {ago} ago"
+    clock = time.strftime(" %H:%M:%S ")
+    room = screen.width - escape.width(f" iat-nova   {then}{clock}")
+    left = f" iat-nova   {escape.middle(escape.plain(seen.hostname), max(8, room))}{then}"
     title = escape.fit(left, screen.width - len(clock)) + clock
     lines = [_styled(title, _TITLE, screen)]
     alarms = []
@@ -331,11 +334,10 @@ def _tenant_lines(domain: DomainView, screen: Screen, room: int) -> list[str]:
         text = f"{'>' if here else ' '}{name} {_tenant_line(domain, tenant, masks, columns)}"
         lines.append(_styled(text, _TITLE, screen) if here else escape.cut(text, screen.width))
     if count < len(tenants):
-        above = f"{first} above, " if first else ""
-        below = len(tenants) - first - count
-        lines.append(
-            _styled(f" … {above}{below} more" if below else f" … {first} above", _DIM, screen)
-        )
+        hidden = ((first, "above"), (len(tenants) - first - count, "below"))
+        where = ", ".join(f"{number} {side}" for number, side in hidden if number)
+        del lines[max(0, room - 1) :]
+        lines.append(_styled(f" … {where}, of {len(tenants)} tenants", _DIM, screen))
     return lines
 
 
@@ -365,10 +367,10 @@ def _asked(has: WayMask | None, decided: WayMask | None) -> str:
 
 
 def _sorted(domain: DomainView, key: str) -> list[Tenant]:
-    """Return the tenants, largest first, or in the order of the inventory."""
+    """Return the tenants, largest first, or by name, those that a small screen must have first."""
     tenants = list(domain.inventory.tenants)
     if key == "name":
-        return tenants
+        return sorted(tenants, key=lambda one: one.priority is Priority.BE)
 
     def weight(tenant: Tenant) -> float:
         rates = _rates(domain, tenant)

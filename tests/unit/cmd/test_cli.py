@@ -969,6 +969,21 @@ class TestOthers(CliCase):
         self.assertEqual(1, self.run_it("report", "-o", "/nonexistent/r.html")[0])
         self.assertNotIn("Ports of devices", target.read_text())
 
+    def test_top_into_a_file(self):
+        """Nobody can scroll there: all tenants are listed."""
+        inventory = stories.inventory("be1")
+        crowd = [
+            dataclasses.replace(inventory.tenants[2], id=f"{n}", name=f"g{n}") for n in range(60)
+        ]
+        more = dataclasses.replace(inventory, tenants=(*inventory.tenants, *crowd))
+        with mock.patch.object(stories, "inventory", return_value=more):
+            self.tell()
+        status, out, _ = self.run_it("top", "--once")
+        self.assertEqual(0, status)
+        for number in range(60):
+            self.assertRegex(out, rf"(?m)^ g{number} +BE ")
+        self.assertIn("LAST DECISIONS", out)
+
     def test_report_of_a_period(self):
         """From one time to another: ways as of its end, and nothing that is only true now."""
         holding = dataclasses.replace(stories.status(), holds=(Hold("1", "pc1", 4, 0.0),))

@@ -455,7 +455,7 @@ class TestTop(StoryCase):
         """Tenants that do not fit are counted."""
         lines = top.frame(self.view(), self.crowded(), top.Trace(0), Screen(80, 24))
         self.assertEqual(24, len(lines))
-        self.assertTrue(any(" more" in line for line in lines))
+        self.assertTrue(any(" below, of 99 tenants" in line for line in lines))
 
     def test_sort(self):
         """Sorting by IPC puts the busiest first."""
@@ -472,7 +472,11 @@ class TestTop(StoryCase):
     def test_scrolled_to_the_chosen_one(self):
         """The chosen tenant is in sight, and how many are above and below is told."""
         domain = self.crowded()
-        for chosen, told in (("be/0", "… 89 more"), ("be/50", "above, "), ("be/98", "above")):
+        for chosen, told in (
+            ("be/0", "… 88 below, of 99 tenants"),
+            ("be/50", "above, "),
+            ("be/98", "above"),
+        ):
             screen = Screen(60, 20, chosen=chosen)
             lines = top.frame(self.view(), domain, top.Trace(0), screen)
             marked = [line for line in lines if line.startswith(">")]

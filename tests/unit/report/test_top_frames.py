@@ -146,15 +146,48 @@ class FrameTest(StoryCase):
         inventory = dataclasses.replace(self.domain.inventory, tenants=crowd)
         domain = dataclasses.replace(self.domain, inventory=inventory)
         for chosen, first, told in (
-            (None, "be0", " … 31 more"),
-            ("2", "be0", " … 31 more"),
-            ("20", "be16", " … 16 above, 15 more"),
-            ("39", "be31", " … 31 above"),
+            (None, "be0", " … 31 below, of 40 tenants"),
+            ("2", "be0", " … 31 below, of 40 tenants"),
+            ("20", "be16", " … 16 above, 15 below, of 40 tenants"),
+            ("39", "be31", " … 31 above, of 40 tenants"),
         ):
             lines = self.frame(domain=domain, chosen=chosen)
             at = next(place for place, line in enumerate(lines) if " TENANT" in line)
             self.assertEqual(first, lines[at + 1][1:].split()[0])
             self.assertEqual(told, lines[at + 10])
+
+    def test_few_lines(self):
+        """However low the screen and whatever the alarms: hidden tenants are counted."""
+        template = self.domain.inventory.tenants[2]
+        crowd = tuple(dataclasses.replace(template, id=f"{n}", name=f"be{n}") for n in range(9))
+        inventory = dataclasses.replace(self.domain.inventory, tenants=crowd)
+        domain = dataclasses.replace(self.domain, inventory=inventory)
+        holds = [Hold(stories.BE, "be1", ways, 0.0) for ways in (1, 2)]
+        for height in range(8, 40):
+            for changes in ({}, {"holds": holds, "damage": "broken " * 30}):
+                if changes and height < 14:
+                    continue  # alarms take six lines
+                seen = dataclasses.replace(self.seen, **changes)
+                text = "\n".join(self.frame(height=height, seen=seen, domain=domain))
+                shown = len(re.findall(r"^ be\d ", text, re.MULTILINE))
+                told = re.search(r"^ … (\d) below, of 9 tenants$", text, re.MULTILINE)
+                self.assertEqual(9, shown + (int(told[1]) if told else 0), text)
+                self.assertGreater(shown, 0, text)
+
+    def test_a_long_host_name(self):
+        """It gives way to the mode and the age of the data."""
+        seen = dataclasses.replace(self.seen, hostname="compute-0017.rack-12.example.org")
+        title = self.frame(60, seen=seen)[0]
+        self.assertEqual(" iat-nova   compu…e.org   enforce   data 0.4 s old", title)
+
+    def test_the_critical_first(self):
+        """The first of a full screen are those that must not suffer."""
+        stack, critical, best_effort = self.domain.inventory.tenants
+        tenants = (best_effort, critical, stack)
+        inventory = dataclasses.replace(self.domain.inventory, tenants=tenants)
+        domain = dataclasses.replace(self.domain, inventory=inventory)
+        listed = top.listed(domain, Screen(80, 24))
+        self.assertEqual([critical, stack, best_effort], listed)
 
     def test_order(self):
         """Largest first; tenants without figures last."""
