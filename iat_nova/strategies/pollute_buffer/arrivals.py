@@ -11,13 +11,6 @@ from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Member, State
 
 
-def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
-    """Return the facts of all tenants that decisions depend on."""
-    return tuple(
-        Member(t.id, t.priority, t.io, t.cpus, t.ways, t.ports, t.weight) for t in inventory.tenants
-    )
-
-
 def changes(before: tuple[Member, ...], after: tuple[Member, ...]) -> dict[str, Message]:
     """Return what has changed, by tenant: a hold began or ended, or other facts changed."""
     known = {member.id: member for member in before}

@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Speeds of tenants, estimated from counters alone, and the gain of a trial."""
+"""Speeds of tenants, estimated from counters alone: the gain of a trial, and minimum speeds.
+
+The minimum speed of a best-effort tenant is most of the speed before a move cost it any. The policy
+says how much that is (`best_effort_min`). In the weighted mean of speeds a best-effort tenant
+counts little, and could lose all speed unnoticed. A loss below the minimum weighs like the speed of
+a critical tenant.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
-from iat_nova.model import DDIO, DomainInventory, Priority, Sample, Tenant, TenantKind
+from iat_nova.model import DDIO, DomainInventory, Parameters, Priority, Sample, Tenant, TenantKind
 from iat_nova.strategies import readings
+from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Look, Looks
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
@@ -127,6 +134,39 @@ def stakes(tenants: Iterable[Tenant], looks: Looks, floors: Floors) -> dict[str,
         misses = weight_of(tenant) * _counts(tenant, one) * one.stalled / (1.0 - one.stalled)
         found[tenant.id] = Stake(misses / total, _lacks(one, floor) / total if floor else 0.0)
     return found
+
+
+def floors_in_force(state: State, tenants: Collection[Tenant], numbers: Parameters) -> Looks:
+    """Return the minimum speeds in force by tenant, as readings (`Floors`).
+
+    A tenant with another load than outside the buffer has none; other traffic leaves it.
+    """
+    others = other_loads(tenants, state.found, state.looks)
+    return {
+        one.id: readings.scaled(state.found[one.id], numbers.best_effort_min)
+        for one in tenants
+        if one.id in state.found and one.id not in others
+    }
+
+
+def measured_outside(state: State, tenants: Collection[Tenant]) -> State:
+    """Return the state with the readings of best-effort tenants outside the buffer, without limit.
+
+    Beside confined or limited tenants only a tenant that came, or has another load, is measured:
+    the speed of others is no longer that of a host without the agent.
+    """
+    others = other_loads(tenants, state.found, state.looks)
+    restricted = state.plan.confined | {one.tenant for one in state.plan.limits}
+    new = {
+        one.id: state.looks[one.id]
+        for one in tenants
+        if one.priority is Priority.BE
+        and one.kind is not TenantKind.HOST
+        and one.id in state.looks
+        and one.id not in restricted
+        and (not restricted or one.id not in state.found or one.id in others)
+    }
+    return dataclasses.replace(state, found={**state.found, **new})
 
 
 def other_loads(tenants: Iterable[Tenant], before: Looks, after: Looks) -> tuple[str, ...]:

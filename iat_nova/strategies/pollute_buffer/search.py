@@ -7,7 +7,7 @@ from collections.abc import Set
 
 from iat_nova.model import UNLIMITED, DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
-from iat_nova.strategies.pollute_buffer import floors, judge, masks, moves, trial
+from iat_nova.strategies.pollute_buffer import judge, masks, moves, trial
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
@@ -35,7 +35,7 @@ def next_move(
     # What a limit of memory bandwidth costs, no other ways bring back.
     floor = {
         one: readings.scaled(look, state.plan.bandwidth_of(one) / UNLIMITED)
-        for one, look in floors.known(state, inventory.tenants, parameters).items()
+        for one, look in judge.floors_in_force(state, inventory.tenants, parameters).items()
     }
     settled = state.phase is not Phase.TRIAL
     view = View(inventory, parameters, now.sample, state.looks, floor, settled=settled)

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 
-from iat_nova.model import CacheDomain, Layout, Message, Priority, WayRequest
+from iat_nova.model import CacheDomain, DomainInventory, Layout, Message, Priority, WayRequest
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
 from iat_nova.strategies.readings import Look
 
@@ -34,6 +34,13 @@ class Member:
     ways: WayRequest
     ports: tuple[str, ...] = ()
     weight: float = 1.0
+
+
+def members_of(inventory: DomainInventory) -> tuple[Member, ...]:
+    """Return the facts of all tenants that decisions depend on."""
+    return tuple(
+        Member(t.id, t.priority, t.io, t.cpus, t.ways, t.ports, t.weight) for t in inventory.tenants
+    )
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -81,7 +88,7 @@ class State:
     * `load_since_s`, `calm_s`: start of the present load. After short loads, no trial begins before
       a load has lasted `calm_s`.
 
-    Minimum speeds (see `floors`):
+    Minimum speeds (see `judge`):
 
     * `found`: reading of each tenant before any move took ways from it.
     """

@@ -23,11 +23,11 @@ from iat_nova.model import (
 from iat_nova.strategies import readings
 from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import Outlook
-from iat_nova.strategies.pollute_buffer import arrivals, floors, judge, masks, search, trial, watch
+from iat_nova.strategies.pollute_buffer import arrivals, judge, masks, search, trial, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Move, Plan
-from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
+from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State, members_of
 
 Outcome = tuple[State, tuple[Step, ...], tuple[Message, ...]]
 """The next state, the steps, and the reasons for the phase or for doing nothing."""
@@ -91,7 +91,7 @@ class PolluteBuffer:
     ) -> tuple[State, Decision]:
         """Run one iteration: return the next state and the decision."""
         now = Now.seen(inventory, sample)
-        facts = arrivals.members_of(inventory), inventory.domain
+        facts = members_of(inventory), inventory.domain
         known = state.layout is not None and facts == (state.members, state.domain)
         phases = {Phase.MEASURE: self._measure, Phase.TRIAL: self._judge, Phase.REST: self._rest}
         act = phases[state.phase] if known else self._adopt
@@ -100,7 +100,7 @@ class PolluteBuffer:
     def _adopt(self, state: State, now: Now) -> Outcome:
         """Keep the plan for unchanged tenants after a change of tenants or domain, and measure."""
         inventory = now.inventory
-        members = arrivals.members_of(inventory)
+        members = members_of(inventory)
         here = frozenset(member.id for member in members)
         before = {member.id for member in state.members}
         unchanged = {member.id for member in members if member in state.members}
@@ -166,7 +166,7 @@ class PolluteBuffer:
         changed = judge.other_loads(now.inventory.tenants, state.looks, now.looks)
         if state.counted and changed:
             return self._another_load(state, now, changed)
-        seen = floors.measured(_looked(state, now), now.inventory.tenants)
+        seen = judge.measured_outside(_looked(state, now), now.inventory.tenants)
         if now.at_s < seen.load_since_s + seen.calm_s:
             lasted_s = now.at_s - seen.load_since_s
             why = message("load-too-short", lasted_s=round(lasted_s, 1), calm_s=seen.calm_s)

@@ -8,7 +8,7 @@ from collections.abc import Set
 
 from iat_nova.model import DDIO, DomainInventory, Message, Parameters, message
 from iat_nova.strategies import readings
-from iat_nova.strategies.pollute_buffer import floors, judge
+from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Looks
@@ -82,7 +82,7 @@ def _verdict(
     """Return whether the gain of a trial decides to keep or to undo the move, and the reason."""
     assert state.trial is not None
     tenants = now.inventory.tenants
-    minimum = floors.known(state, tenants, numbers)
+    minimum = judge.floors_in_force(state, tenants, numbers)
     speeds, with_floors, most = judge.gain(tenants, state.looks, looks, minimum)
     # Only a trial that gives back ways or bandwidth which the plan took may cost critical tenants
     # speed in favour of minimum speeds: they lose no more than on a host without the agent.

@@ -17,7 +17,7 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies import readings
-from iat_nova.strategies.pollute_buffer import floors, judge, plan, search, trial
+from iat_nova.strategies.pollute_buffer import judge, plan, search, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.readings import Look
@@ -59,7 +59,7 @@ class KnownTest(unittest.TestCase):
             readings.look(here.tenants, here.sample(None, 2.0, random.Random(1), 0.0))["t2"].speed,
             speed,
         )
-        known = floors.known(run.state, here.tenants, Parameters())
+        known = judge.floors_in_force(run.state, here.tenants, Parameters())
         self.assertAlmostEqual(Parameters().best_effort_min * speed, known["t2"].speed)
 
     def test_confined_tenants_keep_what_was_measured(self) -> None:
@@ -74,12 +74,12 @@ class KnownTest(unittest.TestCase):
         }
         confined = dataclasses.replace(state.plan, confined=frozenset({"t1"}))
         limited = dataclasses.replace(state.plan, limits=(Limit("t1", 50),))
-        first = floors.measured(state, here.tenants)
+        first = judge.measured_outside(state, here.tenants)
         later = dataclasses.replace(first, looks=faster)
         for restricted in (confined, limited):
             beside = dataclasses.replace(later, plan=restricted)
-            self.assertEqual(first.found, floors.measured(beside, here.tenants).found)
-        self.assertNotEqual(first.found, floors.measured(later, here.tenants).found)
+            self.assertEqual(first.found, judge.measured_outside(beside, here.tenants).found)
+        self.assertNotEqual(first.found, judge.measured_outside(later, here.tenants).found)
 
     def test_a_newcomer_is_measured_beside_confined_tenants(self) -> None:
         """It begins outside the buffer, also where all others are in it."""
@@ -97,11 +97,13 @@ class KnownTest(unittest.TestCase):
         here, run = host((PC, FITS), (BE, STREAM), (BE, MODEST)), Run(0.0)
         run.on(here, 30)
         assert run.state is not None
-        self.assertEqual({"t1", "t2"}, floors.known(run.state, here.tenants, Parameters()).keys())
+        self.assertEqual(
+            {"t1", "t2"}, judge.floors_in_force(run.state, here.tenants, Parameters()).keys()
+        )
         other = with_references(here, "t2", 0.01)
         sample = other.sample(None, 40.0, random.Random(1), 0.0)
         changed = dataclasses.replace(run.state, looks=readings.look(other.tenants, sample))
-        self.assertEqual({"t1"}, floors.known(changed, here.tenants, Parameters()).keys())
+        self.assertEqual({"t1"}, judge.floors_in_force(changed, here.tenants, Parameters()).keys())
 
     def test_who_changed_is_measured_anew(self) -> None:
         """Another class, or other ways."""
@@ -120,13 +122,13 @@ class KnownTest(unittest.TestCase):
         here = host((PC, FITS), (BE, STREAM))
         tenants, state = here.tenants, begun(here)
         state = dataclasses.replace(state, found={"t1": state.looks["t1"]})
-        known = floors.known(state, tenants, Parameters())
+        known = judge.floors_in_force(state, tenants, Parameters())
         self.assertEqual({"t1"}, known.keys())
         limited = dataclasses.replace(state.plan, limits=(Limit("t1", 50),))
         move = plan.Move("layout", limited, message("limit-streams", percent=50))
         for changes in ({"plan": limited}, {"trial": move}):
             after = dataclasses.replace(state, **changes)  # type: ignore[arg-type]
-            self.assertEqual(known, floors.known(after, tenants, Parameters()))
+            self.assertEqual(known, judge.floors_in_force(after, tenants, Parameters()))
 
 
 class FloorTest(unittest.TestCase):

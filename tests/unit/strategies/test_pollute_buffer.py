@@ -49,7 +49,7 @@ from iat_nova.strategies.pollute_buffer import (
     watch,
 )
 from iat_nova.strategies.pollute_buffer.plan import Own, Plan
-from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
+from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State, members_of
 from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
 from iat_nova.strategies.pollute_buffer.view import View
 from tests import said
@@ -566,7 +566,7 @@ class TrialTest(unittest.TestCase):
             failed = run.state.failures
             self.assertTrue(failed)
             one = dataclasses.replace(here.inventory.tenants[1], priority=after)
-            members = arrivals.members_of(
+            members = members_of(
                 dataclasses.replace(here.inventory, tenants=(here.inventory.tenants[0], one))
             )
             expected = failed if before is after else ()

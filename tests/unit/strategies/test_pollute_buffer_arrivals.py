@@ -6,7 +6,7 @@ import unittest
 from iat_nova.model import DcaPort, DevicePort, DomainInventory, Priority, WayRequest, message
 from iat_nova.strategies.pollute_buffer import arrivals
 from iat_nova.strategies.pollute_buffer.plan import Own, Plan
-from iat_nova.strategies.pollute_buffer.state import Failure, State
+from iat_nova.strategies.pollute_buffer.state import Failure, State, members_of
 from tests.unit.build import domain, tenant
 
 PC, BE = Priority.PC, Priority.BE
@@ -22,9 +22,9 @@ class StillFailedTest(unittest.TestCase):
     def left(self, before, after, *failures):
         """The tenants confined by the failures that still hold."""
         cache = domain()
-        was = arrivals.members_of(DomainInventory(cache, before))
+        was = members_of(DomainInventory(cache, before))
         state = State(3, cache, was, Plan(frozenset(), 2, 2), failures=failures)
-        left = arrivals.still_failed(state, arrivals.members_of(DomainInventory(cache, after)))
+        left = arrivals.still_failed(state, members_of(DomainInventory(cache, after)))
         return ["".join(sorted(one.plan.confined)) for one in left]
 
     def test_who_is_confined_is_still_here(self) -> None:

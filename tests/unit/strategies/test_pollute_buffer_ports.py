@@ -22,9 +22,9 @@ from iat_nova.model import (
 )
 from iat_nova.store import records
 from iat_nova.strategies.layout.check import check
-from iat_nova.strategies.pollute_buffer import arrivals, judge, masks, moves, plan
+from iat_nova.strategies.pollute_buffer import judge, masks, moves, plan
 from iat_nova.strategies.pollute_buffer.plan import Own, Plan
-from iat_nova.strategies.pollute_buffer.state import State
+from iat_nova.strategies.pollute_buffer.state import State, members_of
 from iat_nova.strategies.pollute_buffer.view import View
 from tests.unit.strategies.test_pollute_buffer import BE, PC, STREAM, Run, host
 
@@ -267,7 +267,7 @@ class AsideTest(unittest.TestCase):
         self.assertEqual({()}, {one.ports for one in read.members})
         without = tuple(dataclasses.replace(t, ports=()) for t in here.inventory.tenants)
         inventory = dataclasses.replace(here.inventory, tenants=without)
-        self.assertEqual(read.members, arrivals.members_of(inventory))
+        self.assertEqual(read.members, members_of(inventory))
 
 
 class PlaceTest(unittest.TestCase):

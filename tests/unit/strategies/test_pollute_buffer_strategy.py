@@ -18,10 +18,10 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.outlook import Outlook
-from iat_nova.strategies.pollute_buffer import arrivals, masks, strategy
+from iat_nova.strategies.pollute_buffer import masks, strategy
 from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.plan import Limit, Move, Own, Plan
-from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
+from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State, members_of
 from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
 from iat_nova.strategies.readings import Look
 from tests.unit.build import domain, tenant
@@ -37,7 +37,7 @@ LOOK = Look(1.0, 0.1, 1e6, 1e7, cycles_per_s=1e9)
 
 def state(plan=PLAIN, **more):
     """A state at rest, whose layout is that of the plan."""
-    here = State(6, INVENTORY.domain, arrivals.members_of(INVENTORY), plan, phase=Phase.REST)
+    here = State(6, INVENTORY.domain, members_of(INVENTORY), plan, phase=Phase.REST)
     placed = masks.layout(INVENTORY, plan)
     return dataclasses.replace(here, **{"layout": placed, "counted": 3, **more})
 
@@ -142,7 +142,7 @@ class LoadTest(unittest.TestCase):
         inventory = DomainInventory(domain(), (*TENANTS, owner))
         lent = dataclasses.replace(PLAIN, lenders=("o",))
         for stalled, ends in ((0.0, False), (0.001, False), (0.006, False), (0.007, True)):
-            here = state(lent, members=arrivals.members_of(inventory))
+            here = state(lent, members=members_of(inventory))
             seen = now(inventory=inventory, o=dataclasses.replace(LOOK, stalled=stalled))
             fresh, _, _ = PolluteBuffer(NUMBERS)._another_load(here, seen, ("c",))
             self.assertEqual(() if ends else ("o",), fresh.plan.lenders)
@@ -217,7 +217,7 @@ class WrittenTest(unittest.TestCase):
         """The layout is that of the present ones."""
         more = DomainInventory(INVENTORY.domain, (*TENANTS, tenant("new", 7)))
         before = state(CONFINED)
-        after = dataclasses.replace(before, members=arrivals.members_of(more))
+        after = dataclasses.replace(before, members=members_of(more))
         found, decision = self.written(before, after, inventory=more)
         self.assertEqual(0x7FF, found.layout.mask_of("new"))
         self.assertEqual((), decision.moved)
