@@ -301,6 +301,13 @@ class CacheDomain:
     device_ports: tuple[DevicePort, ...] = ()
     shared_port_classes: int = 0
 
+    @property
+    def open_ways(self) -> WayMask:
+        """All ways except the reserved ways; the longest unbroken run if these divide the cache."""
+        lengths = range(self.ways, 0, -1)
+        spans = (WayMask.span(at, n) for n in lengths for at in range(self.ways - n + 1))
+        return next((span for span in spans if not span & self.reserved_ways), WayMask(0))
+
     def ports_of(self, devices: Iterable[str | None]) -> tuple[str, ...]:
         """Return the ids of the I/O RDT ports of devices with these PCI addresses."""
         wanted = frozenset(devices)

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from iat_nova.model import DDIO, DomainInventory, Priority, WayMask
 from iat_nova.store.records import Iteration
 from iat_nova.strategies import pressure, prospect
-from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import EXHAUSTED, UNDECIDED
 from iat_nova.strategies.pressure import CycleLoss, Fill
 from iat_nova.strategies.prospect import Prospect
@@ -62,7 +61,7 @@ def _masks(inventory: DomainInventory, iteration: Iteration) -> Mapping[str, Way
     """Return the masks on the hardware. Without a write, every tenant may fill all ways."""
     if iteration.effective is not None:
         return iteration.effective
-    everything = open_ways(inventory.domain)
+    everything = inventory.domain.open_ways
     masks = {tenant.id: everything for tenant in inventory.tenants}
     found = inventory.domain.ddio_found
     return masks if found is None else {**masks, DDIO: found}

@@ -41,7 +41,6 @@ from iat_nova.model import (
     Tenant,
     WayMask,
 )
-from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.readings import (
     MISS_CYCLES,
     MOST_STALLED,
@@ -220,7 +219,7 @@ def _mask_of_newcomer(
     ]
     if alike:
         return max(alike, key=lambda mask: (alike.count(mask), mask.count, mask))
-    free = open_ways(inventory.domain)
+    free = inventory.domain.open_ways
     for one in inventory.tenants:
         if one.ways.kept and one.id in masks:
             free = WayMask(free & ~masks[one.id])

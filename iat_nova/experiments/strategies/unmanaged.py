@@ -22,7 +22,6 @@ from iat_nova.model import (
     WayMask,
     message,
 )
-from iat_nova.strategies.layout.open_ways import open_ways
 
 NAME = "unmanaged"
 DDIO_DEFAULT = 2  # ways; the hardware's default, if DDIO's mask cannot be read
@@ -93,7 +92,7 @@ def layout_of(inventory: DomainInventory) -> Layout:
 def _everything(domain: CacheDomain) -> WayMask:
     if domain.sparse_masks:
         return WayMask(((1 << domain.ways) - 1) & ~domain.reserved_ways)
-    return open_ways(domain)
+    return domain.open_ways
 
 
 def _ddio(domain: CacheDomain) -> WayMask:

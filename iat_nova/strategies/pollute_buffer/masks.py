@@ -27,7 +27,6 @@ from iat_nova.model import (
     TenantKind,
     WayMask,
 )
-from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Own, Plan
 from iat_nova.strategies.readings import Looks
 
@@ -142,7 +141,7 @@ def fits(domain: CacheDomain, own: Sequence[Own], ddio: int) -> bool:
 
 def shared(domain: CacheDomain, plan: Plan) -> WayMask:
     """Return the ways open to all tenants without ways of their own."""
-    everything, own = open_ways(domain), plan.own
+    everything, own = domain.open_ways, plan.own
     lowest = everything.lowest + sum(one.ways for one in (*own[:1], *own[2:]))
     top = _clean(domain, plan.ddio) - own[1].ways if len(own) > 1 else everything.highest + 1
     return WayMask.span(lowest, max(0, top - lowest))
@@ -163,7 +162,7 @@ def aside(domain: CacheDomain, plan: Plan) -> WayMask:
 
 def open_of_ddio(domain: CacheDomain, plan: Plan) -> WayMask:
     """Return the part of DDIO's ways that tenants may fill."""
-    return WayMask(_ddio(domain, plan.ddio) & open_ways(domain))
+    return WayMask(_ddio(domain, plan.ddio) & domain.open_ways)
 
 
 def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
@@ -191,7 +190,7 @@ def _own(domain: CacheDomain, plan: Plan, tenant: Tenant) -> WayMask:
     The mask never exceeds the maximum of the tenant's flavor or class.
     """
     place = [one.tenant for one in plan.own].index(tenant.id)
-    ways, everything = plan.own[place].ways, open_ways(domain)
+    ways, everything = plan.own[place].ways, domain.open_ways
     lowest = everything.lowest + sum(one.ways for one in plan.own[max(2, place + 1) :])
     if place == 1:
         lowest = _clean(domain, plan.ddio) - ways
@@ -247,12 +246,12 @@ def _ddio(domain: CacheDomain, ways: int) -> WayMask:
 
 
 def _free(domain: CacheDomain, ddio: int) -> int:
-    return _clean(domain, ddio) - open_ways(domain).lowest
+    return _clean(domain, ddio) - domain.open_ways.lowest
 
 
 def _clean(domain: CacheDomain, ddio: int) -> int:
     """Return the first position above the ways that only tenants fill."""
-    top = min(open_ways(domain).highest + 1, domain.ways - ddio)
+    top = min(domain.open_ways.highest + 1, domain.ways - ddio)
     return min(top, domain.coerced_ways.lowest) if domain.coerced_ways else top
 
 

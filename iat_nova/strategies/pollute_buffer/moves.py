@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Set
 
 from iat_nova.model import UNLIMITED, Priority, Tenant, message
-from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.pollute_buffer import masks
 from iat_nova.strategies.pollute_buffer.plan import BUFFER_WAYS, Limit, Move, Plan
 from iat_nova.strategies.pollute_buffer.trial import SUFFERS
@@ -57,7 +56,7 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
         clear = dataclasses.replace(plan, clear=True)
         yield _promise(view.relief(free, inbound), "layout", clear, "keep-clear")
     elif view.settled:
-        everything = open_ways(view.inventory.domain).count
+        everything = view.inventory.domain.open_ways.count
         dirty = max(plan.ddio, plan.buffer if plan.on_ddio and plan.confined else 0)
         expected = view.stake(free - plan.confined) * saved(everything - dirty, everything)
         back = dataclasses.replace(plan, clear=False)

@@ -21,7 +21,6 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies import readings
-from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import Outlook
 from iat_nova.strategies.pollute_buffer import arrivals, judge, masks, search, trial, watch
 from iat_nova.strategies.pollute_buffer import plan as plans
@@ -383,7 +382,7 @@ def _moved(before: Layout | None, after: Layout, inventory: DomainInventory) -> 
 
     A new tenant had all ways before, as without an agent.
     """
-    everything = open_ways(inventory.domain)
+    everything = inventory.domain.open_ways
     if before is None:
         before = Layout(inventory.domain.ddio_found or after.ddio, ())
     found = [

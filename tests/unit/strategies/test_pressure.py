@@ -16,7 +16,6 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.strategies import api, pressure, registry
-from iat_nova.strategies.layout.open_ways import open_ways
 from iat_nova.strategies.outlook import EXHAUSTED, MEANINGS, UNDECIDED, Outlook
 from iat_nova.strategies.pollute_buffer.plan import Plan
 from iat_nova.strategies.pollute_buffer.state import Failure, Phase
@@ -41,7 +40,7 @@ def host(*tenants, **more) -> DomainInventory:
 
 
 def everywhere(inventory: DomainInventory) -> dict[str, WayMask]:
-    return {one.id: open_ways(inventory.domain) for one in inventory.tenants}
+    return {one.id: inventory.domain.open_ways for one in inventory.tenants}
 
 
 class LossTest(unittest.TestCase):

@@ -8,7 +8,6 @@ from collections.abc import Collection, Iterable
 from iat_nova.experiments.strategies.a4.state import DeviceKind, Label, Zones
 from iat_nova.experiments.strategies.a4.thresholds import LEAST_WAYS
 from iat_nova.model import CacheDomain, DomainInventory, Group, Layout, WayMask
-from iat_nova.strategies.layout.open_ways import open_ways
 
 INCLUSIVE_WAYS = 2  # the lowest ways: only these can hold lines that private caches hold, too
 DDIO_DEFAULT = 2  # ways, if DDIO's mask cannot be read
@@ -23,7 +22,7 @@ def room(domain: CacheDomain) -> WayMask:
     least = max(LEAST_WAYS, domain.min_ways)
     below = _below_ddio(domain)
     ordinary = WayMask(below >> INCLUSIVE_WAYS << INCLUSIVE_WAYS)
-    return next((ways for ways in (ordinary, below) if ways.count >= least), open_ways(domain))
+    return next((ways for ways in (ordinary, below) if ways.count >= least), domain.open_ways)
 
 
 def low_max(domain: CacheDomain) -> int:
@@ -70,7 +69,7 @@ def _high(domain: CacheDomain, label: Label, guarded: bool) -> WayMask:
     """
     below = _below_ddio(domain)
     if label.io or not guarded or below.count < domain.min_ways:
-        return open_ways(domain)
+        return domain.open_ways
     return below
 
 
@@ -85,10 +84,10 @@ def _below_ddio(domain: CacheDomain) -> WayMask:
     """Return the open ways below DDIO's ways, and below ways coerced together with DDIO's."""
     ddio = _ddio(domain)
     if not ddio:  # devices may fill any way
-        return open_ways(domain)
+        return domain.open_ways
     if ddio.overlaps(domain.coerced_ways):
         ddio = WayMask(ddio | domain.coerced_ways)
-    return WayMask(open_ways(domain) & ((1 << max(0, ddio.lowest)) - 1))
+    return WayMask(domain.open_ways & ((1 << max(0, ddio.lowest)) - 1))
 
 
 def _legal(domain: CacheDomain, mask: WayMask) -> WayMask:
