@@ -97,6 +97,19 @@ def places(settings: Settings) -> tuple[Settings, ...]:
     ) or (settings,)
 
 
+def note_state_dir(settings: Settings) -> None:
+    """Note the state directory, so that a restore finds the snapshot without the configuration.
+
+    The unit notes the directory for agents that do not run as root.
+    """
+    if os.geteuid() != 0 or settings.hardware != "auto":
+        return
+    try:
+        state_pointer.write(settings.state_dir)
+    except OSError as error:
+        LOG.warning("%s: %s", error.filename, error.strerror)
+
+
 def restore_earlier(settings: Settings) -> tuple[Message, ...]:
     """Restore settings that agents with other state directories left; return messages.
 

@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from iat_nova.agent import restoring, sources, state_pointer, wiring
+from iat_nova.agent import restoring, sources, wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
 from iat_nova.agent.on_disk import OnDisk
@@ -68,7 +68,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         with blocked(), only_agent(settings.lock_path, words=_line) as heartbeat:
             endings = Endings(lambda: _leave(heartbeat))
             watch(endings)
-            _note_state_dir(settings)
+            restoring.note_state_dir(settings)
             with _metrics(settings, observer):
                 _run(settings, OnDisk(settings, named), observer, heartbeat, endings)
     except (
@@ -167,19 +167,6 @@ def _run(
             # loop by tens of milliseconds every few minutes.
             gc.freeze()
             agent.run(machine.ends_s)
-
-
-def _note_state_dir(settings: Settings) -> None:
-    """Record the state directory, so that a restore finds the snapshot without the configuration.
-
-    The unit records the directory for agents that do not run as root.
-    """
-    if os.geteuid() != 0 or settings.hardware != "auto":
-        return
-    try:
-        state_pointer.write(settings.state_dir)
-    except OSError as error:
-        LOG.warning("%s: %s", error.filename, error.strerror)
 
 
 def _leave(heartbeat: Heartbeat) -> None:

@@ -139,7 +139,7 @@ examples:
     def _measured(
         self, parsed_args: argparse.Namespace, settings: Settings, ending: Ending
     ) -> dict[str, Any]:
-        from iat_nova.agent import sources  # noqa: PLC0415 - slow to load
+        from iat_nova.agent import restoring, sources  # noqa: PLC0415 - slow to load
         from iat_nova.agent.ownership import ownership  # noqa: PLC0415
         from iat_nova.hardware.host.probe import Host  # noqa: PLC0415
 
@@ -156,10 +156,19 @@ examples:
             owned = ownership(settings, machine)
             self._check(owned, host, domain)
             self._ask(parsed_args, tests, cpus)
-            bench = self._bench(parsed_args, host, machine, domains, domain, cpus)
-            with ending.deferred(), owned.held(), contextlib.closing(machine.counters):
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(ending.deferred())
+                restoring.note_state_dir(settings)
+                for line in restoring.restore_earlier(settings):
+                    self.note(f"an agent with another state directory: {sentences.text(line)}")
+                stack.enter_context(owned.held())
+                stack.enter_context(contextlib.closing(machine.counters))
                 if owned.snapshot is not None:
                     owned.snapshot.protect()
+                machine.forget()  # DDIO's ways may have been an earlier agent's
+                domains = machine.locate(machine.allocator.domains())
+                domain = next(one for one in domains if one.id == domain.id)
+                bench = self._bench(parsed_args, host, machine, domains, domain, cpus)
                 with ending.at_once():
                     outcomes = run(tests, bench, self.note)
         except HardwareError as error:

@@ -130,7 +130,9 @@ class StateDir(MachineCase):
             mock.patch("iat_nova.cmd.hand_over._run", self.systemd),
             mock.patch("iat_nova.hardware.host.probe.Host", self.host),
             mock.patch("iat_nova.cmd.qualify.run", lambda *_arguments: ()),
-            mock.patch("iat_nova.cmd.qualify.choose_cpus", lambda *_arguments: (None, (1,))),
+            mock.patch(
+                "iat_nova.cmd.qualify.choose_cpus", lambda _cpus, domains, *_: (domains[0], (1,))
+            ),
             mock.patch("iat_nova.cmd.qualify._LOOK_S", 0.0),
             mock.patch("iat_nova.cmd.qualify.busy_times"),
             mock.patch("iat_nova.cmd.qualify.Qualify._check"),
@@ -192,6 +194,8 @@ class StateDir(MachineCase):
             ):
                 with self.subTest(command=command, way=way):
                     self.prepare()
+                    if command == "qualify":  # as an agent does, it first restores what is noted
+                        state_pointer.POINTER.unlink()
                     traps = self.traps()
                     opened = Opened(self.folder / "opened")
                     with opened, mock.patch.dict(os.environ, environment):
