@@ -19,6 +19,7 @@ import time
 import unittest
 from unittest import mock
 
+from iat_nova.agent import state_pointer
 from iat_nova.agent.hand_over import HandOverFiles
 from iat_nova.checks.qualify.run import none
 from iat_nova.cmd import main as program
@@ -305,6 +306,7 @@ class Commands(AdversaryCase):
         ):
             self.enterContext(mock.patch(f"iat_nova.cmd.qualify.{target}", value))
         command = ("qualify", "--yes", "--only", "mask", "--out", str(self.state))
+        state_pointer.write(self.state)  # the note that it writes itself, as root
         self.before = self.seen()
         self.assertEqual(1, self.as_root(self.command(*command)))
         self.assertTrue((self.state / "qualify.html").exists())

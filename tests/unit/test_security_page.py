@@ -96,7 +96,9 @@ PROVEN = {
     # What reaches it
     "libvirt |": f"{HERE}.Program.test_libvirt_is_only_read "
     "tests.functional.test_hostile_inventory.HostileTest.test_domain_xml",
-    "Open vSwitch |": "tests.functional.test_hostile_inventory.HostileTest.test_ovsdb",
+    "Open vSwitch |": "tests.functional.test_hostile_inventory.HostileTest.test_ovsdb "
+    "tests.unit.inventory.test_ovs_bounds.Bounds.test_a_message_without_end "
+    "tests.unit.inventory.test_ovs_bounds.Bounds.test_rows_without_end",
     "the notification driver": "tests.unit.inventory.test_spool.SpoolTest."
     "test_faults_name_the_file",
     "operators |": READERS,

@@ -69,7 +69,7 @@ class ExitStatus(unittest.TestCase):
         with (
             mock.patch("iat_nova.cmd.agent._run", side_effect=error),
             mock.patch("iat_nova.cmd.agent.watch"),
-            mock.patch("iat_nova.cmd.agent._note_state_dir"),
+            mock.patch("iat_nova.agent.restoring.note_state_dir"),
             mock.patch("sys.stderr", io.StringIO()),
         ):
             self.assertEqual(78, agent.main(["--config-file", str(self.file)]))
