@@ -217,9 +217,9 @@ class HandOverFiles:
 class Succession:
     """Hand one host over to the next agent, and adopt the host from the previous agent.
 
-    `files`: the request and the left state. `snapshot`, `allocator` and `ddio` belong to the host;
-    `strategy` is the name of this agent's strategy. `forget` discards readings of DDIO's ways under
-    the previous agent's settings.
+    `files`: the files of the request and of the state that the previous agent left. `snapshot`,
+    `allocator` and `ddio` belong to the host; `strategy` is the name of this agent's strategy.
+    `forget` discards DDIO's ways that were read under the previous agent's settings.
     """
 
     files: HandOverFiles

@@ -18,7 +18,7 @@ from iat_nova.model.reasons import Code
 
 
 class OfflineCpus:
-    """Follow the CPUs of a host for the loop, in the loop's thread."""
+    """Detect and report offline CPUs and cache domains; called from the loop's thread alone."""
 
     def __init__(self, cpus: Cpus, enforcer: Enforcer, journal: Journal) -> None:
         self._cpus = cpus

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process in which a policy is rendered under limits; see `policy_file`.
 
-It loads only Jinja2 and what a template reads, as a command that checks a policy waits for it.
+The process loads only Jinja2 and the facts of templates, because commands that check a policy wait
+for the result.
 """
 
 from __future__ import annotations
@@ -29,8 +30,9 @@ def _plain(problem: Problem) -> tuple[object, ...]:
 def main(cpu_s: int) -> None:
     """Run as the child: read source and hosts from standard input, write a line for each host.
 
-    A host that takes all memory ends the child. It has a line only if it is the first: the memory
-    may have gone to hosts before it, and the next child begins with it.
+    A host whose rendering takes all memory ends the child. Only the first host of a child then gets
+    a line, with the error. A later host gets none, as earlier hosts may have taken the memory; the
+    next child begins with that host.
     """
     give_up()
     source, hosts = pickle.load(sys.stdin.buffer)  # from the parent process

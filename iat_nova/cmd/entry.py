@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The installed programs: each loads its module, or names the package that its module lacks.
+"""The installed programs: load the program's module, or name the missing package.
 
-A program that fails while it loads cannot word the reason itself, so this module needs only the
-standard library and modules that need only that.
+A program that cannot be loaded cannot report the reason. So this module imports only the standard
+library, and modules that import nothing else.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def agent() -> int:
 def unloadable(error: ImportError) -> str:
     """Return the name of a module that cannot be loaded, and the command that installs it.
 
-    A module that is installed and cannot be loaded, for want of a shared library for example, has
-    no such command: then the reason is returned.
+    If a module is installed and cannot be loaded, for example without a shared library, return the
+    reason instead of a command.
     """
     if error.name is None:  # the text is a whole message
         return str(error)

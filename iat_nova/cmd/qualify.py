@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova qualify: does this host's hardware do what the agent asks of it?"""
+"""iat-nova qualify: test whether the hardware of this host obeys the agent's settings."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ _ENDED_BY = 128  # and the signal's number: the status of a shell
 
 
 class Qualify(Page):
-    """Measure on this host whether its hardware does what the agent asks of it.
+    """Measure whether the hardware of this host obeys the agent's settings.
 
-    Run it once on each kind of server, before [iat] mode = enforce: does a mask limit misses, do
-    DDIO's ways change hits and misses (with I/O RDT also those of a single port), do the slices of
-    the LLC agree, does a limit of memory bandwidth throttle, how long does a write take. It asks
-    before it starts, takes a class of service that nobody uses and a few idle CPUs for some two
-    minutes, and leaves everything as it was found, also when it is interrupted; after kill -9 run
-    iat-nova restore. It refuses while an agent runs (a paused one, too: it owns the masks) and
-    where another program allocates cache.
+    Run qualify once on each kind of server, before [iat] mode = enforce: does a mask limit misses,
+    do DDIO's ways change hits and misses (with I/O RDT also of a single port), do the slices of
+    the LLC agree, does a limit of memory bandwidth throttle, how long does a write take. The
+    command asks before the start, then uses a free class of service and a few idle CPUs for some
+    two minutes. At the end, and after an interruption, all settings are restored; after kill -9
+    run iat-nova restore. The command refuses to start while an agent runs, even paused, and where
+    another program allocates cache.
 
-    It writes qualify.html and qualify.json, which name no host, guest or disk: send them along with
-    a bug report, or to tell the project of a CPU.
+    The results, qualify.html and qualify.json, name no host, guest or disk. Send both files with a
+    bug report, or to report on a CPU to the project.
     """
 
     _epilog = """
@@ -133,7 +133,7 @@ examples:
         return f"{summary(self._data, width)}\n{written}"
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
-        """Return what qualify.json holds."""
+        """Return the content of qualify.json."""
         return self._data
 
     def _measured(
@@ -182,7 +182,7 @@ examples:
         host: Host,
         domains: tuple[CacheDomain, ...],
     ) -> tuple[CacheDomain, tuple[int, ...]]:
-        """Return the CPUs to work on, and their cache domain."""
+        """Return a cache domain and its CPUs for the tests."""
         before = busy_times(host.roots.proc)
         SystemClock().wait(threading.Event(), _LOOK_S)
         after = busy_times(host.roots.proc)
@@ -193,7 +193,7 @@ examples:
             raise Failure(sentences.text(error.message)) from error
 
     def _check(self, owned: Ownership, host: Host, domain: CacheDomain) -> None:
-        """Raise `Failure` where the cache is somebody else's."""
+        """Raise `Failure` if another program owns the cache, or no class of service is free."""
         from iat_nova.agent import restoring  # noqa: PLC0415 - slow to load
 
         if agent := restoring.writer(host):
@@ -213,7 +213,7 @@ examples:
     def _ask(
         self, parsed_args: argparse.Namespace, tests: Sequence[Test[Any]], cpus: tuple[int, ...]
     ) -> None:
-        """Say what will be done and let a person decide. Raises `Failure` for no."""
+        """Describe the tests and ask for consent. Raises `Failure` without consent."""
         about_s = sum(one.about_s for one in tests)
         load = "reads of the disk by fio" if parsed_args.disk else "the traffic that is there"
         self.note(
@@ -285,7 +285,7 @@ examples:
 
 
 def summary(data: Mapping[str, Any], width: int) -> str:
-    """Return a record (`record.as_data`) in a paragraph a test, as wide as the terminal."""
+    """Return a record (`record.as_data`) as text for the terminal, a paragraph per test."""
     lines = []
     for _, alike in itertools.groupby(data["tests"], key=_reason):
         one, *others = alike
@@ -296,14 +296,14 @@ def summary(data: Mapping[str, Any], width: int) -> str:
 
 
 def _reason(test: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return the key that equal outcomes share: verdict, code, values and meaning."""
+    """Return verdict, code, values and meaning of a test: the same for equal outcomes."""
     return tuple(test[key] for key in ("verdict", "code", "values", "means_code"))
 
 
 class Ending:
-    """Ends the program in order by the first signal; further signals are ignored.
+    """An orderly end of the program after the first signal; further signals are ignored.
 
-    While the end is `deferred`, the program first finishes what it saves or restores.
+    Inside `deferred`, a saving or a restore is finished first.
     """
 
     def __init__(self) -> None:
@@ -319,7 +319,7 @@ class Ending:
 
     @contextlib.contextmanager
     def deferred(self) -> Iterator[None]:
-        """Have the end wait until the end of this context. Raises `SystemExit` there."""
+        """Defer the program's end to the end of this context. Raises `SystemExit` there."""
         self._waits = True
         try:
             yield
@@ -329,7 +329,7 @@ class Ending:
 
     @contextlib.contextmanager
     def at_once(self) -> Iterator[None]:
-        """Within `deferred`: let a signal end what is inside. Raises `SystemExit`."""
+        """Let a signal end this context at once, also inside `deferred`. Raises `SystemExit`."""
         self._end()
         self._waits = False
         try:
@@ -344,7 +344,7 @@ class Ending:
 
 @contextlib.contextmanager
 def ending_by_signal() -> Iterator[Ending]:
-    """Have the first SIGTERM, SIGINT or SIGHUP end what is inside in order; ignore further ones."""
+    """End this context in order after the first SIGTERM, SIGINT or SIGHUP; ignore later signals."""
     ending = Ending()
     numbers = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
     before = {number: signal.signal(number, ending.handle) for number in numbers}

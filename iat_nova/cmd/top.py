@@ -30,8 +30,8 @@ _BESIDE = 30  # lines, with all alarms, beside the table of tenants
 class Top(Command):
     """Show the way map, the rates and the last decisions, live.
 
-    h lists the keys: a tenant is chosen with up and down, Enter explains it, left and right go
-    back and on through the decisions of the history, q ends it.
+    Keys: up and down choose a tenant, Enter explains the tenant's ways, left and right go to the
+    previous and the next decision of the history, h lists all keys, q quits.
     """
 
     _as_owner = True
@@ -72,7 +72,7 @@ examples:
         return EXIT_OK
 
     def _live(self, scene: Scene, interval_s: float, terminal: FullScreen) -> None:
-        """Look, draw, and wait for keys in between. Raises `Ended`."""
+        """Read the history, draw, and wait for keys, in turn. Raises `Ended`."""
         screen = Screen(80, 24, self.colour)
         due_s = 0.0
         while True:
@@ -91,7 +91,7 @@ examples:
 
 
 class Scene:
-    """What is looked at: the newest of the history and the traces of its domains."""
+    """The data of a screen: a moment of the history, and traces of its cache domains."""
 
     def __init__(self, folder: pathlib.Path, domain: int | None = None) -> None:
         self.wait_for_history = False
@@ -107,7 +107,7 @@ class Scene:
         self._missing = ""
 
     def look(self) -> None:
-        """Read what is new. Opens the history anew: it may have been replaced."""
+        """Read new records. Opens the history each time, because the file may be replaced."""
         self.agent = look(self._folder / LOCK)
         self._past = {}
         try:
@@ -124,7 +124,7 @@ class Scene:
                 raise
 
     def act(self, act: Act, screen: Screen) -> Screen:
-        """Do what a key asks for; return the screen after it, with a note where it cannot be."""
+        """Perform an action; return the next screen, with a note if the action is impossible."""
         if act is Act.NEXT_DOMAIN:
             self._number += 1
         elif act is Act.HELP:
@@ -188,7 +188,7 @@ class Scene:
         return dataclasses.replace(screen, past_s=there_s, note=self._thinned(reader, there_s))
 
     def _thinned(self, reader: HistoryReader, there_s: float) -> str:
-        """Tell where what is shown stands for iterations that are not kept any more."""
+        """Return a note if the screen shows an older iteration, as later ones are not kept."""
         domain = self._domain()
         if domain is None or domain.latest is None or not reader.thinned_after(domain.latest):
             return ""
@@ -203,7 +203,7 @@ class Scene:
         return gather(reader, self._pause.current(now_s), agent=self.agent, holds=held)
 
     def _hold_or_resume(self) -> str:
-        """Begin a pause, or end the one there is; return what to tell."""
+        """Begin a pause, or end the present pause; return a note for the screen."""
         try:
             if self._pause.current(time.time()) is not None:
                 self._pause.clear()
@@ -216,7 +216,7 @@ class Scene:
         return "the masks are frozen until `iat-nova resume`, or p again"
 
     def listed(self, screen: Screen) -> list[str]:
-        """Return the ids of the tenants that are listed."""
+        """Return the ids of the listed tenants."""
         domain = self._domain()
         return [one.id for one in top.listed(domain, screen)] if domain else []
 
@@ -225,7 +225,7 @@ class Scene:
         return domains[self._number % len(domains)] if domains else None
 
     def draw(self, screen: Screen) -> list[str]:
-        """Return the lines of a screen. Raises `Failure`: there is no such cache domain."""
+        """Return the lines of a screen. Raises `Failure` if the cache domain does not exist."""
         if self._view is None:
             text = f" {self._missing}; waiting for the agent. q quits."
             return [escape.cut(text, screen.width), *[""] * (screen.height - 1)]
@@ -244,7 +244,7 @@ class Scene:
 
 
 def _interval(text: str) -> float:
-    """Return the seconds between two looks. Raises what argparse shows."""
+    """Return the seconds between two readings of the history. Raises `ArgumentTypeError`."""
     try:
         value = float(text)
     except ValueError:

@@ -19,14 +19,14 @@ _MEANT = re.compile(r"\d+(:\d+)+|-\d+\w*|\d{4}-\d\d-\d\d(T.*)?")
 
 
 def take_period(parser: argparse.ArgumentParser, begin: str) -> None:
-    """Add ``--since`` and ``--until``. `begin`: the end of the former's help text."""
+    """Add ``--since`` and ``--until``. `begin`: the end of the help text of ``--since``."""
     arguments.take_times(parser)
     parser.add_argument("--since", metavar="TIME", help=f"not before this time{begin}")
     parser.add_argument("--until", metavar="TIME", help="not after this time")
 
 
 def period(parsed_args: argparse.Namespace, now_s: float) -> tuple[float, float]:
-    """Return begin and end of the named period, infinite where not named. Raises `Failure`."""
+    """Return begin and end of the named period, infinite if not named. Raises `Failure`."""
     since, until = parsed_args.since, parsed_args.until
     begin_s = moment(since, now_s, begin=True) if since else -math.inf
     end_s = moment(until, now_s) if until else math.inf
@@ -40,7 +40,7 @@ def period(parsed_args: argparse.Namespace, now_s: float) -> tuple[float, float]
 
 
 def is_time(text: str) -> bool:
-    """Tell whether a text is meant as a time; `moment` may still refuse it."""
+    """Return whether a text looks like a time; `moment` may still refuse the text."""
     if _MEANT.fullmatch(text):
         return True
     try:
@@ -53,8 +53,9 @@ def is_time(text: str) -> bool:
 def moment(text: str, now_s: float, *, begin: bool = False) -> float:
     """Return the wall-clock seconds of a time. Raises `Failure`.
 
-    A time of whole minutes or seconds means all of that minute or second: the result is its end, so
-    that a time copied from the log includes what the log shows; with `begin` it is its begin.
+    A time of whole minutes or seconds stands for the whole minute or second. The result is the end
+    of the minute or second, so that a period up to a time from the log includes the log line. With
+    `begin`, the result is the begin.
     """
     ago = arguments.AGO.fullmatch(text)
     if ago:
@@ -73,7 +74,7 @@ def moment(text: str, now_s: float, *, begin: bool = False) -> float:
 
 
 def _rest_s(text: str) -> float:
-    """Return the seconds from a time of whole minutes or seconds to the end of these."""
+    """Return the seconds from a time to the end of the minute or second that the time names."""
     if "." in text:
         return 0.0
     return 0.999 if text.count(":") > 1 else 59.999

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of an experiment whose strategy fails: its figures would describe no strategy."""
+"""The error that ends an experiment whose strategy fails: such figures describe no strategy."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from iat_nova.model.message import MessageError, Value, message
 
 
 class StrategyFailed(MessageError):
-    """A strategy raised an error, or decided what cannot be applied."""
+    """A strategy raised an error, or decided on an impossible layout."""
 
 
 def refused(name: str, at_s: float, cause: Value) -> StrategyFailed:
-    """Return the error of a strategy that failed at a time of an experiment, for a cause."""
+    """Return the error of a strategy that failed, with time and cause."""
     return StrategyFailed(message("strategy-failed-at", strategy=name, at_s=at_s, cause=cause))
 
 
 def failed(name: str, at_s: float, error: BaseException, strategy: object) -> StrategyFailed:
     """Return the error of a strategy that raised an error.
 
-    `strategy`: the strategy or its factory. The cause has file and line in the strategy's module,
-    if the error was raised there or in a function that it called.
+    `strategy`: the strategy or its factory. If the error came from the strategy's module, or from a
+    function called there, the cause has file and line in this module.
     """
     file = getattr(sys.modules.get(strategy.__module__), "__file__", None)
     frames = traceback.extract_tb(error.__traceback__)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Extra specs from a spool folder, for Nova below 32, whose metadata does not have them.
+"""Extra specs from a spool folder, for Nova below 32, whose metadata lacks extra specs.
 
 A notification driver inside nova-compute leaves one file per instance, ``<uuid>.json``::
 
@@ -20,7 +20,7 @@ from iat_nova.model.message import MessageError, as_message, message
 
 
 class SpoolError(MessageError):
-    """A spooled file cannot be understood; `message` has its path and the error."""
+    """A spooled file is invalid; `message` has path and error."""
 
 
 class Spool:
@@ -30,7 +30,7 @@ class Spool:
         self._folder = OwnedFolder(path)
 
     def extra_specs_of(self, uuid: str) -> Mapping[str, str] | None:
-        """Read one instance's file, None without a file. Raises `SpoolError`."""
+        """Return the extra specs of an instance, None without a file. Raises `SpoolError`."""
         path = self._folder.path / f"{uuid}.json"
         try:
             content = SPOOL.parse_object(self._folder.read(path.name, SPOOL.most_bytes))

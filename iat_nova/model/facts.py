@@ -242,7 +242,7 @@ class BandwidthControl:
         return -(-least // step) * step, step
 
     def limit(self, percent: int) -> int:
-        """Return the limit for this percentage, in the unit of `step`: the next step up, in bounds.
+        """Return the limit for a percentage, in the unit of `step`, rounded up to a step in bounds.
 
         Raises `ValueError` where the operator has not set the value of 100 %.
         """
@@ -314,10 +314,9 @@ class CacheDomain:
         return tuple(one.id for one in self.device_ports if not wanted.isdisjoint(one.devices))
 
     def reserving(self, more: WayMask) -> WayMask:
-        """Return the reserved ways after adding `more`.
+        """Return the reserved ways together with the ways `more`.
 
-        If any of the coerced ways is reserved, all coerced ways are: no mask could have only the
-        rest.
+        If a coerced way is reserved, all coerced ways are: no mask could have the rest alone.
         """
         reserved = (self.reserved_ways | more) & ((1 << self.ways) - 1)
         return WayMask(reserved | self.coerced_ways if reserved & self.coerced_ways else reserved)

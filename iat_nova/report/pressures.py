@@ -17,7 +17,7 @@ PLACES = {Priority.PC: "critical", Priority.BE: "best effort"}
 
 
 def losses(inventory: DomainInventory, iteration: Iteration) -> dict[str, CycleLoss]:
-    """Return the share of its cycles that each tenant loses to others, by tenant id.
+    """Return by tenant id the share of cycles that a tenant loses to other tenants.
 
     Tenants that are idle or not measured are left out.
     """
@@ -31,9 +31,9 @@ def fills(inventory: DomainInventory, iteration: Iteration) -> dict[str, Fill]:
 
 
 def worth(inventory: DomainInventory, iteration: Iteration) -> Prospect | None:
-    """Return what enforcing could give all critical guests of a cache domain.
+    """Return the estimated gain of a cache domain's critical guests if the agent enforced.
 
-    None while the agent writes, and without critical guests that are awake.
+    None while the agent writes, and without awake critical guests.
     """
     if iteration.effective is not None:
         return None
@@ -41,7 +41,7 @@ def worth(inventory: DomainInventory, iteration: Iteration) -> Prospect | None:
 
 
 def worth_words(found: Prospect) -> str:
-    """Return a prospect as text, with its bound and with how sure it is."""
+    """Return an estimated gain as text, with the upper bound and the certainty."""
     sure = f"cost of a miss known for {found.known} of {found.guests} critical guests"
     return f"likely {found.likely:.1%} (at most {found.most:.0%}; {sure})"
 

@@ -329,7 +329,7 @@ def unpack(blob: bytes, kind: type[T]) -> T | None:
 
 
 def text(plain: Any) -> bytes:
-    """Return a value as JSON, in which numbers may be infinite."""
+    """Return a value as JSON; numbers may be infinite."""
     return json.dumps(plain, separators=(",", ":")).encode()
 
 

@@ -1,29 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cache pressure on a host in numbers: what tenants lose to others, and the room for a newcomer.
+"""Cache pressure on a host in numbers: losses of tenants to other tenants, room for a newcomer.
 
-Nothing here is measured directly. A tenant's loss is the share of its cycles that it would save if
-it were alone on the host. No counter shows the tenant alone, so a loss is three numbers:
+Nothing here is measured directly. A tenant's loss is the share of cycles that the tenant would save
+if alone on the host. No counter shows the tenant alone, so a loss is three numbers:
 
-* `least`: shown by the tenant itself. Under the same load it was faster before, and missed less.
-  The load is the number of LLC references per instruction. A tenant with I/O polls, so that its
-  instructions show no speed: its `least` is 0. A tenant that was short since its start has shown
-  nothing better: its `least` is 0, too.
+* `least`: shown by the tenant. Under the same load the tenant was faster before, with fewer misses.
+  The load is the number of LLC references per instruction. 0 for a tenant with I/O, which polls, so
+  that instructions show no speed, and for a tenant that was never faster.
 * `likely`: by a rule. The tenant alone would fill the whole LLC, and misses fall exponentially with
   the size, from all references without an LLC to the measured miss ratio with the tenant's share.
-  Of all distributions of reuse distances with one measured point, the exponential one assumes least
-  (it has the largest entropy). The rule says nothing about a tenant that hardly reuses lines, which
-  may be a stream or a victim, nor about a tenant with I/O, which misses inbound data also when
-  alone: then `likely` is None. The same holds if `MISS_CYCLES` for each miss would take all cycles:
-  so many misses overlap that the cost of one is not known. A working set that just does not fit
-  loses more, a program with a part that fits no cache loses less.
+  Of all distributions of reuse distances with one measured point, the exponential distribution
+  assumes least (largest entropy). None for a tenant that hardly reuses lines, which may be a stream
+  or a victim; for a tenant with I/O, which misses inbound data also when alone; and if
+  `MISS_CYCLES` for each miss would take all cycles, because overlapping misses have no known cost.
+  A working set that just does not fit loses more, a program with a part that fits no cache loses
+  less.
 * `most`: all cycles stalled by misses, if each miss stalls for a whole access to memory.
 
-Lines of devices count the same in all ways into which any device writes, DDIO's and those of ports
-with ways of their own, because no counter distinguishes the lines of ports.
+Lines of devices count the same in all ways into which any device writes (DDIO's ways, and own ways
+of ports), because no counter distinguishes the lines of ports.
 
-The share of the LLC that a tenant fills is its occupancy where that is monitored. Elsewhere the
-share follows from the fills: lines in a way belong to tenants as they fill it. The estimate is too
-low for tenants that hit often.
+The share of the LLC that a tenant fills is the tenant's occupancy, if monitored. Otherwise each way
+is divided by the fills of its tenants. This estimate is too low for tenants that hit often.
 """
 
 from __future__ import annotations
@@ -79,7 +77,7 @@ Bests = Mapping[str, Best]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CycleLoss:
-    """The share of a tenant's cycles that other tenants cost it, 0..1; see the module.
+    """The share of a tenant's cycles that is lost to other tenants, 0..1; see the module.
 
     `stalled`: the share that LLC misses stall in all, at `MISS_CYCLES` each.
     """
@@ -99,7 +97,7 @@ class Fill:
 
 
 def follow(before: Bests, inventory: DomainInventory, sample: Sample) -> dict[str, Best]:
-    """Return what tenants have shown after a further sample; tenants that left are forgotten."""
+    """Return the means of all tenants after a further sample, without tenants that left."""
     after = {}
     for tenant in inventory.tenants:
         known, rates = before.get(tenant.id), awake(tenant, sample)
@@ -181,9 +179,9 @@ def newcomers(
 ) -> dict[Priority, float]:
     """Return the ways that a newcomer of each priority would find, without guaranteed ways.
 
-    A newcomer gets the mask that most tenants of its priority have, or else all ways that no tenant
-    has alone. Each way counts as one over the number that fill it, the newcomer included: tenants
-    that compete for the LLC, and devices in the ways into which any writes. Empty without rates.
+    A newcomer gets the most frequent mask of the same priority, or else all ways except own ways
+    of tenants. A way that n others fill counts as 1 / (n + 1). The others are tenants that compete
+    for the LLC, and devices in all ways into which any device writes. Empty without rates.
     """
     if not sample.tenants:
         return {}
@@ -238,7 +236,7 @@ def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
 
 
 def _further(known: Best | None, rates: Rates) -> Best:
-    """Return what a tenant has shown with a further sample; another load begins anew."""
+    """Return a tenant's means with a further sample; after a change of load, new means."""
     instructions = rates.instructions_per_s
     references, misses = rates.references_per_s / instructions, rates.misses_per_s / instructions
     ipc = instructions / rates.cycles_per_s
@@ -259,7 +257,7 @@ def _further(known: Best | None, rates: Rates) -> Best:
 
 
 def _competes(tenant: Tenant, sample: Sample) -> bool:
-    """Return whether a tenant would notice if all of its references to the LLC missed."""
+    """Return whether a tenant would be slower if all references to the LLC missed."""
     rates = awake(tenant, sample)
     if rates is None:
         return False

@@ -80,7 +80,7 @@ def left(a: Adaptive) -> int:
 
 @kernel
 def prioritised(a: Adaptive) -> bool:
-    """Tell whether a device's line is replaced first once a core has read the line."""
+    """Return whether a device's line is the next to be replaced after a core has read the line."""
     decided: bool = a.numbers[COUNTER] < LRU_FROM
     return decided
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The chart of a comparison: one panel per measure, one row per strategy, one dot per seed."""
+"""The chart of a comparison: a panel per measure, a row per strategy, a dot per seed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PANELS = (
 
 
 def draw(path: pathlib.Path, title: str, rows: Sequence[Row], against: str = REFERENCE) -> None:
-    """Draw one scenario's rows; medians are bars across, seeds are dots."""
+    """Draw the rows of a scenario: a dot for each seed, a vertical bar at the median."""
     strategies = list(dict.fromkeys(row.strategy for row in rows))
     with matplotlib.rc_context({"svg.hashsalt": "compare", "svg.fonttype": "none"}):
         height_in = 1.4 + 0.4 * len(strategies)

@@ -142,7 +142,7 @@ def _charge(c: Caches, line: int) -> None:
 
 @inlined
 def charge(c: Caches, line: int) -> None:
-    """Count a line that moves between memory and the caches for the port whose device writes it."""
+    """Count a transfer of a line from or to memory, for the port whose device writes the line."""
     if c.registers[PORTS]:
         _charge(c, line)
 

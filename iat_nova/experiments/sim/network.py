@@ -94,7 +94,7 @@ class Network:
         return inputs
 
     def routes(self) -> npt.NDArray[np.int64]:
-        """Return the output ring for each target (a workload's number) and lane."""
+        """Return the output ring by target (the number of a workload) and lane (a sender's CPU)."""
         workloads = self._scenario.workloads
         lanes = max(len(workload.cpus) for workload in workloads)
         routes = np.full((len(workloads), lanes), poller.CONSUME, np.int64)

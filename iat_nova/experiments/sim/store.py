@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kept measurements in a file, to avoid measuring again."""
+"""A file of measured rows, so that no point is measured twice."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The registers that are saved before libpqos's first write, and their restore.
 
-These are masks and limits of every class, and the class of every CPU; offline CPUs and sockets keep
-their registers, out of reach.
+The registers are masks and limits of every class, and the class of every CPU. Registers of offline
+CPUs and sockets keep their values and are out of reach.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _TABLES = ("masks", "bandwidth")
 
 @dataclasses.dataclass(slots=True)
 class Mine:
-    """The registers of classes that a process wrote, and the CPUs that it put into classes.
+    """The class registers that a process wrote, and the CPUs that the process put into classes.
 
-    `registers`: (table, number of the cache, class). `known`: the process has saved the registers
-    before, so it wrote nothing else. `given_up`: a restore has begun since the last write. From
-    then on, a class without a CPU of this process may still be its own: the restore may have
-    failed. `left`: CPUs of an agent that were offline at the last restore, in an agent's class.
+    `registers`: written registers as (table, cache, class). `known`: the process saved the
+    registers before its first write, so this record is complete. `given_up`: a restore has begun
+    since the last write. If the restore failed, a class without a CPU of this process may still be
+    a class of this process. `left`: CPUs in agents' classes, offline at the last restore.
     """
 
     registers: set[tuple[str, int, int]] = dataclasses.field(default_factory=set)
@@ -61,9 +61,9 @@ class Mine:
         self.given_up = False
 
     def begin(self) -> None:
-        """Note that the registers are saved: only what is written from now on is to be restored.
+        """Note that the registers are saved: the next restore covers later writes only.
 
-        Settings that an earlier restore could not reach are saved as well, and restored with it.
+        It also covers settings that an earlier restore could not reach.
         """
         if self.given_up:
             self.registers.clear()
@@ -79,7 +79,7 @@ class Mine:
         self.given_up = True
 
     def leave(self, later: Mapping[str, Any] | None) -> None:
-        """Note the settings that wait, because they are out of reach."""
+        """Note the settings whose restore waits, because their CPUs are offline."""
         later = later or {key: {} for key in (*_TABLES, "classes")}
         self._waiting = {
             (key, int(number), int(one))
@@ -90,7 +90,7 @@ class Mine:
         self.left = frozenset(int(cpu) for cpu, number in later["classes"].items() if not number)
 
     def of(self, saved: Mapping[str, Any]) -> dict[str, Any]:
-        """Return saved registers with the masks and limits alone that this process wrote."""
+        """Return the saved registers without masks and limits that this process did not write."""
         kept = {
             key: {
                 number: {
@@ -105,7 +105,7 @@ class Mine:
         return {**saved, **kept}
 
     def owns(self, cpu: int, l3cat: int | None, number: int) -> bool:
-        """Return whether a CPU is to leave a class: the process put it there, or wrote the mask."""
+        """Return whether this process put a CPU into a class, or wrote the mask of the class."""
         return cpu in self.cpus or ("masks", l3cat, number) in self.registers
 
 
@@ -130,10 +130,10 @@ def save(library: Pqos, ours: Container[int]) -> dict[str, Any]:
 
 
 def _without_theirs(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """Return saved registers without those of classes that other programs had.
+    """Return saved registers without the classes of other programs.
 
-    A class that a CPU had before an agent's first write is never written, and neither is that CPU:
-    a restore would undo what its program has changed since.
+    If a CPU had a class before an agent's first write, a restore writes neither the class nor the
+    CPU: the other program may have changed both since.
     """
     theirs = set(saved["classes"].values()) - {0}
     known = {int(n) for key in _TABLES for one in saved[key].values() for n in one}
@@ -141,7 +141,7 @@ def _without_theirs(saved: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _of_these(saved: Mapping[str, Any], classes: Container[int]) -> dict[str, Any]:
-    """Return saved registers with the masks and limits of these classes alone."""
+    """Return the saved registers with the masks and limits of some classes alone."""
     kept = {
         key: {
             number: {n: value for n, value in values.items() if int(n) in classes}
@@ -155,8 +155,8 @@ def _of_these(saved: Mapping[str, Any], classes: Container[int]) -> dict[str, An
 def reachable(library: Pqos, saved: Mapping[str, Any], mine: Mine | None = None) -> Reach:
     """Divide saved registers by whether their CPUs and sockets are online.
 
-    CPUs of other programs are in both parts, as a restore must know their classes, and are not
-    waited for: a restore does not write them. `mine` as in `restore`.
+    CPUs of other programs are in both parts, as a restore must know their classes but does not
+    write them. No restore waits for such CPUs. `mine` as in `restore`.
     """
     saved, cores = _without_theirs(saved), library.cores
     if mine is not None:
@@ -193,8 +193,8 @@ def restore(
     """Restore the registers; return a message for each change. May be repeated.
 
     CPUs that had, or have now, a class of another program are not written. `mine`: the only
-    registers and CPUs to restore; None: all of them. The masks of class 0 come first: CPUs of our
-    classes fall back to them, and stay in our classes where such a mask is refused.
+    registers and CPUs to restore; None: all. The masks of class 0 come first, because CPUs of our
+    classes return to class 0. If such a mask is refused, CPUs of this cache stay in our classes.
     """
     saved = _without_theirs(saved)
     if mine is not None:
@@ -265,5 +265,5 @@ def _put_back_bandwidth(library: Pqos, mba: int, found: Mapping[str, int]) -> Me
 
 
 def _changed(now: Mapping[int, int], found: Mapping[str, int]) -> dict[int, int]:
-    """Return the saved values of the classes that have another value now."""
+    """Return the saved values of classes whose present value differs."""
     return {int(n): value for n, value in found.items() if now.get(int(n)) != value}

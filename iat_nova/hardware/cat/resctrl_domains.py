@@ -42,11 +42,11 @@ class ResctrlDomains:
         return (self.fs.root / "schemata").exists()
 
     def domains(self) -> tuple[CacheDomain, ...]:
-        """Read the cache domains with their limits.
+        """Read the cache domains and their capabilities.
 
-        `classes` leaves out classes of foreign groups and of devices (io_alloc). `reserved_ways`:
-        ways of exclusive and pseudo-locked groups. A CPU seen once stays in its domain while
-        offline, and so do the NUMA nodes of its socket.
+        A domain's `classes` leave out the classes of other programs' groups and of devices
+        (io_alloc). Its `reserved_ways` are the ways of exclusive and pseudo-locked groups. A CPU
+        that was online once stays in its domain while offline, with its socket's NUMA nodes.
         """
         info = self._info = self.fs.info()
         exclusive = self.fs.in_use_exclusively(info)

@@ -110,7 +110,7 @@ class ChaMsr:
                         register=register,
                         value=found,
                     ),
-                    message("end-counting-or-use-pmus"),
+                    message("end-counting-or-use-perf"),
                 )
         control = self._at(box, self._registers.control)
         found = self._msr.read(cpu, control)

@@ -151,8 +151,8 @@ def no_right(paranoid: int | None, capabilities: frozenset[str]) -> tuple[Messag
     `paranoid` is kernel.perf_event_paranoid, None if unknown. All kernels require CAP_PERFMON from
     1 on. By the distributions' patch "security,perf: Allow further restriction of perf_event_open"
     Debian's kernels require CAP_SYS_ADMIN from 3 on, Ubuntu's from 3 or 4 on, and newer ones may
-    accept CAP_PERFMON (Launchpad bug 2131046). The value does not tell which kernel runs, but at
-    `_STRICTEST` CAP_PERFMON is enough on each.
+    accept CAP_PERFMON (Launchpad bug 2131046). The value does not show the distribution of the
+    kernel, but up to `_STRICTEST` CAP_PERFMON is enough on each.
     """
     if paranoid is None:
         return message("paranoid-unknown"), message("give-perfmon")

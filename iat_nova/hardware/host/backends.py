@@ -60,8 +60,8 @@ class Preferences:
 def choose(host: Host, clock: Clock, wanted: Preferences = Preferences()) -> Machine:
     """Choose and open the interfaces of a host, without any write.
 
-    The choice lasts as long as the agent, so the choice is repeated if a CPU went online or offline
-    meanwhile. Raises `HardwareError` with the reasons if a required role cannot be filled.
+    The agent keeps its interfaces until its end. So if a CPU goes online or offline during the
+    choice, the choice is repeated. Raises `HardwareError` if a required role cannot be filled.
     """
     cpus = CpuWatch(host.topology)
     return settled(cpus, lambda: _choose(host, clock, wanted), lasting=True)

@@ -82,15 +82,14 @@ class TenantsAndPorts:
 class Machine:
     """The interfaces of one machine, and its clock.
 
-    `ends_s`: end of the machine's time, in seconds of that clock. `dca`: root ports that may be
-    switched. `port_ways`: ports that may have ways of their own. `host`: the host with these
-    interfaces; None for a machine in memory, which needs no snapshot. `choices`: the chosen
-    interfaces, with reasons. `parts`: the parts that a snapshot saves, in this order. `inspect`
-    returns changes by other programs to the agent's classes and to `dca`; it also puts CPUs that
-    were offline back into their classes. `forget` drops the DDIO ways that were found, to read them
-    again. `locate` returns cache domains with the root ports, and the devices' ports, whose devices
-    write there; raises `HardwareError`. `monitor` counts each tenant's and port's part of the LLC,
-    if the configuration asks for that.
+    `ends_s`: end of the machine's time, in seconds of `clock`. `dca`: switchable root ports.
+    `port_ways`: ports with selectable ways. `host`: the host of the interfaces; None for a machine
+    in memory, which needs no snapshot. `choices`: the chosen interfaces, with reasons. `parts`: the
+    parts that a snapshot saves, in this order. `inspect` returns changes by other programs to the
+    agent's classes and to `dca`; CPUs that were offline also get their classes again. `forget`
+    drops the DDIO ways found at the start, to read DDIO's ways again. `locate` adds root ports and
+    device ports to cache domains, by the domain to which the devices write; raises `HardwareError`.
+    `monitor` counts each tenant's and port's part of the LLC, if configured.
     """
 
     counters: Counters
@@ -109,7 +108,7 @@ class Machine:
     monitor: Monitor | TenantsAndPorts | None = None
 
     def missing(self) -> tuple[Message, ...]:
-        """Return messages on missing interfaces that writing masks needs, with remedies."""
+        """Return messages on interfaces that are missing for writes of masks, with remedies."""
         if self.host is None or "pqos-msr" in self.parts or self.host.resctrl.mounted():
             return ()
         return (message("resctrl-unmounted", path=str(self.host.fs.root)),)
@@ -119,5 +118,5 @@ class Machine:
         return FIXED if self.host is None else CpuWatch(self.host.topology)
 
     def unseen(self, domains: tuple[CacheDomain, ...]) -> int:
-        """Return the number of offline cache domains, which are not among `domains`."""
+        """Return the number of cache domains beyond `domains`, all offline."""
         return 0 if self.host is None else self.host.sockets.unseen(domains)

@@ -156,7 +156,7 @@ def _grant_first_candidate(
 
 
 def held_back(subject: str, ledger: Ledger, reason: Message) -> bool:
-    """Return whether a back-off forbids a way now; if so, record the back-off."""
+    """Return whether a back-off denies a tenant or DDIO a further way; if so, record the reason."""
     backoff = ledger.blocked(subject)
     if backoff is None:
         return False

@@ -80,10 +80,10 @@ def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
 
 
 def keeps_promises(inventory: DomainInventory, plan: Plan, before: Plan) -> bool:
-    """Return whether lenders may still fill as many ways as guaranteed, and holds are exact.
+    """Return whether a plan lets lenders fill as many ways as guaranteed, and keeps all holds.
 
-    A held tenant lends no ways and has no others. A tenant whose held ways do not fit, because they
-    are not in the plan `before`, stays outside the buffer.
+    A held tenant lends no ways and has only the held ways. A tenant whose held ways do not fit (the
+    plan `before` lacks them) stays outside the buffer.
     """
     own = {one.tenant: one.ways for one in plan.own}
     held = {one.id: one.ways.min for one in inventory.tenants if one.ways.held}

@@ -17,7 +17,7 @@ from iat_nova.strategies.registry import BUILT_IN, StrategyError
 
 
 class BenchControl(Lister):
-    """Measure the loss of strategies against the best static allocation, on hosts of formulas.
+    """Measure the loss of strategies against the best static allocation, on modelled hosts.
 
     A host has 2 to 5 tenants on 11, 12 or 15 ways, miss curves with knees, its own cost of a miss,
     traffic, and noise on every counter. Each --seed draws other hosts. In phases of 90 s each, a

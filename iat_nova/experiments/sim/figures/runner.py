@@ -32,7 +32,7 @@ def measure(
     progress: Progress = lambda done, total: None,
     scheduler: str | None = None,
 ) -> dict[str, list[Row]]:
-    """Return each figure's rows in the order of points; measure missing rows.
+    """Return each figure's rows in the order of its points; measure rows without a valid record.
 
     The measurements run in `jobs` processes, by default one per CPU, or on the cluster of a Dask
     `scheduler`. Figures with times of this machine are measured on this machine, one point at a

@@ -42,12 +42,12 @@ def judge_spec(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
 
 
 def judge_ways(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
-    """Compare hits and packets per second with the published values, by DDIO ways."""
+    """Compare hits and packets per second with the published values, for each number of ways."""
     yield from _judge(rows, "ways", "ddio-ways")
 
 
 def judge_rings(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
-    """Compare hits and packets per second with the published values, by receive descriptors."""
+    """Compare hits and packets per second with the published values, for each receive ring size."""
     yield from _judge(rows, "ring", "ddio-rings")
 
 

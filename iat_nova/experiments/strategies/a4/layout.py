@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From zones to masks: A4's positions on 11 ways, generalised to any number of ways."""
+"""Masks of A4's zones: the paper's positions on 11 ways, generalised to any number of ways."""
 
 from __future__ import annotations
 
