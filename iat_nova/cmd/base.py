@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import enum
 import json
 import os
 import pathlib
@@ -341,6 +342,8 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
 
     def cell(self, parsed_args: argparse.Namespace, value: object) -> object:
         """Return a value in the form of the chosen format."""
+        if isinstance(value, enum.StrEnum):  # which PyYAML does not write
+            value = str(value)
         if parsed_args.formatter in MACHINE_FORMATS:
             return value
         if isinstance(value, list):

@@ -60,7 +60,9 @@ examples:
         parser.add_argument(
             "--kind", action="append", choices=KINDS, metavar="KIND", help="only these; repeatable"
         )
-        parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
+        parser.add_argument(
+            "--domain", type=arguments.whole, metavar="N", help="only this cache domain"
+        )
         parser.add_argument(
             "--last",
             type=arguments.natural,

@@ -85,7 +85,9 @@ examples:
             metavar="TIME|GUEST|PORT",
             help="a moment, guest or port: see below; default: the last decision",
         )
-        parser.add_argument("--domain", type=int, metavar="N", help="only this cache domain")
+        parser.add_argument(
+            "--domain", type=arguments.whole, metavar="N", help="only this cache domain"
+        )
         parser.add_argument(
             "--exact",
             action="store_true",

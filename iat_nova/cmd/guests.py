@@ -34,7 +34,7 @@ def now(reader: HistoryReader, text: str) -> Subject:
     inventory = reader.latest_inventory()
     subject = _in(inventory, text) if inventory is not None else None
     if subject is None:
-        raise Failure(_nobody(text, inventory))
+        raise Failure(_nobody(text, inventory, "here now"))
     return subject
 
 
@@ -70,7 +70,9 @@ def _in(picture: Inventory, text: str) -> Subject | None:
         raise Failure(str(error)) from error
 
 
-def _nobody(text: str, picture: Inventory | None) -> str:
+def _nobody(
+    text: str, picture: Inventory | None, where: str = "here, now or in the history"
+) -> str:
     """Return the message that no tenant has this name, with the present names."""
     if picture is None:
         return "no guest has been recorded yet"
@@ -79,5 +81,5 @@ def _nobody(text: str, picture: Inventory | None) -> str:
         return "ddio has ways and is not a guest: iat-nova decisions ddio lists what was done to it"
     hint = f"; write '#{shown}' for the decision of this number" if text.isdecimal() else ""
     names = ", ".join(dict.fromkeys(escape.plain(one.name) for one in everybody(picture)))
-    told = f"nobody is called {shown!r} here, now or in the history; there are {names}"
+    told = f"nobody is called {shown!r} {where}; there are {names}"
     return f"{told}{hint}"

@@ -147,7 +147,12 @@ class Application(app.App):  # type: ignore[misc]
         raise Failure("give a command; `iat-nova --help` lists them", EXIT_USAGE)
 
     def run_subcommand(self, argv: list[str]) -> int:
-        """Run a command and return iat-nova's exit status."""
+        """Run a command and return iat-nova's exit status. Raises `Failure`: there is none."""
+        try:
+            self.command_manager.find_command(argv)
+        except ValueError as error:
+            text = overview.unknown(argv, dict(self.command_manager))
+            raise Failure(text, EXIT_USAGE) from error
         status: int = super().run_subcommand(argv)
         return self._failure.status if self._failure else status
 

@@ -7,11 +7,13 @@ cliff loads every command for its list, which takes longer than most commands ru
 from __future__ import annotations
 
 import argparse
+import difflib
 import importlib.util
+import itertools
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.abc import InspectLoader
 from importlib.metadata import EntryPoint
 
@@ -19,9 +21,11 @@ from autopage import argparse as pages
 from cliff import app, help
 
 from iat_nova.cmd.base import EXIT_USAGE, Failure
+from iat_nova.common import plugins
 
 INDENT = "  "
 WIDEST = 100  # columns; longer lines are hard to read
+NEAR = 0.7  # how like a command a word must be to be taken for a slip
 
 GROUPS = (
     ("see what happens", ("status", "top", "tenants", "decisions", "report")),
@@ -48,8 +52,7 @@ class Help(help.HelpCommand):  # type: ignore[misc]
             try:
                 status: int = super().take_action(parsed_args)
             except ValueError as error:
-                name = " ".join(parsed_args.cmd)
-                text = f"{name!r} is not an iat-nova command. See 'iat-nova --help'."
+                text = unknown(parsed_args.cmd, dict(self.app.command_manager))
                 raise Failure(text, EXIT_USAGE) from error
             return status
         show(self.app)
@@ -64,6 +67,31 @@ def show(application: app.App) -> None:
     with pager as out:
         application.parser.print_help(out)
         out.write(f"\n{listing(dict(application.command_manager), width)}\n")
+
+
+def unknown(words: Sequence[str], known: Iterable[str]) -> str:
+    """Return the message that no command begins with these words; `known`: all commands."""
+    typed = [*itertools.takewhile(lambda word: not word.startswith("-"), words)]
+    if not typed:
+        return f"unknown option {words[0]!r}: options of a command stand behind it"
+    names, first = list(known), typed[0]
+    inside = [name for name in names if name.split()[0] == first]
+    elsewhere = (one.name.replace("_", " ") for one in plugins.absent(plugins.COMMANDS))
+    if not inside and any(name.split()[0] == first for name in elsewhere):
+        return f"{first!r} comes with the emulated server: install python3-iat-nova-simulator"
+    if inside and len(typed) == 1:
+        return f"{first!r} is the beginning of: {', '.join(inside)}"
+    refused = f"{' '.join(typed[:2] if inside else typed[:1])!r} is not an iat-nova command"
+    if inside:  # a slip in the second word
+        words_of = {name.split()[1]: name for name in inside}
+        close = difflib.get_close_matches(typed[1], words_of, cutoff=NEAR)
+        near = [words_of[word] for word in close] or inside
+    else:
+        near = [name for name in names if name.startswith(first)]
+        near = near or difflib.get_close_matches(" ".join(typed[:2]), names, cutoff=NEAR)
+        near = near or difflib.get_close_matches(first, names, cutoff=NEAR)
+    meant = f"did you mean {', '.join(near)}?" if near else "`iat-nova --help` lists them"
+    return f"{refused}; {meant}"
 
 
 def grouped(names: Iterable[str]) -> dict[str, list[str]]:

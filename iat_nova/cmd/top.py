@@ -10,7 +10,7 @@ import pathlib
 import shutil
 import time
 
-from iat_nova.cmd import full_screen, guests
+from iat_nova.cmd import arguments, full_screen, guests
 from iat_nova.cmd.base import EXIT_OK, EXITS, Command, Failure
 from iat_nova.cmd.full_screen import FullScreen
 from iat_nova.cmd.pause import who
@@ -47,7 +47,9 @@ examples:
         parser.add_argument(
             "--interval", type=_interval, default=1.0, metavar="S", help="default: 1 second"
         )
-        parser.add_argument("--domain", type=int, metavar="N", help="begin with this cache domain")
+        parser.add_argument(
+            "--domain", type=arguments.whole, metavar="N", help="begin with this cache domain"
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> int:
         """Draw until q."""

@@ -67,6 +67,11 @@ def found(group: str) -> Iterator[importlib.metadata.EntryPoint]:
     yield from filter(_installed, _named(group))
 
 
+def absent(group: str) -> Iterator[importlib.metadata.EntryPoint]:
+    """Yield the entry points of a group whose package is not installed."""
+    yield from (one for one in _named(group) if not _installed(one))
+
+
 def _named(group: str) -> list[importlib.metadata.EntryPoint]:
     return sorted(importlib.metadata.entry_points(group=group))
 

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import datetime
 import fnmatch
+import importlib.metadata
 import io
 import json
 import os
@@ -27,6 +28,7 @@ from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.when import moment
+from iat_nova.common import plugins
 from iat_nova.conf import LOCK
 from iat_nova.model import (
     Action,
@@ -876,6 +878,10 @@ class TestDecisions(CliCase):
         for command in ("decisions", "explain"):
             status, _, err = self.run_it(command, "--domain", "7")
             self.assertEqual((2, True), (status, "no cache domain 7; there are: 0" in err), err)
+        for command in ("decisions", "explain", "top"):
+            status, _, err = self.run_it(command, "--domain", "x")
+            self.assertEqual(2, status)
+            self.assertIn("--domain: invalid number 'x': expected 0 or more\n", err)
 
     def test_nothing_found(self):
         """An empty table is told in words, and programs get an empty list."""
@@ -1149,7 +1155,43 @@ class TestOthers(CliCase):
         self.assertEqual((0, ""), (status, err))  # the commands that begin so are listed
         status, _, err = self.run_it("help", "polcy", "check")
         self.assertEqual(2, status)
-        self.assertIn("'polcy check' is not an iat-nova command", err)
+        self.assertIn("'polcy' is not an iat-nova command; did you mean policy check", err)
+
+    def test_no_such_command(self):
+        """What may be meant is told on standard error, and nothing far from it."""
+        for words, told in (
+            (("statsu", "-f", "json"), "'statsu' is not an iat-nova command; did you mean status?"),
+            (("res",), "'res' is not an iat-nova command; did you mean restore, resume?"),
+            (("foo",), "'foo' is not an iat-nova command; `iat-nova --help` lists them"),
+            (("bench", "lllc"), "'bench lllc' is not an iat-nova command; did you mean bench llc?"),
+            (("-x",), "unknown option '-x': options of a command stand behind it"),
+            (
+                ("policy",),
+                "'policy' is the beginning of: policy check, policy diff, policy facts, "
+                "policy schema, policy show, policy test",
+            ),
+        ):
+            self.assertEqual((2, "", f"iat-nova: {told}\n"), self.run_it(*words))
+
+    def test_a_command_of_a_package_that_is_missing(self):
+        """The package is named instead of commands of similar names."""
+        missing = [
+            point
+            for point in importlib.metadata.entry_points(group=plugins.COMMANDS)
+            if point.name.startswith("simulate_")
+        ]
+        self.assertTrue(missing)
+        with (
+            mock.patch.object(plugins, "absent", return_value=missing),
+            mock.patch.object(plugins, "found", return_value=()),
+        ):
+            for words in (("simulate",), ("simulate", "list"), ("help", "simulate", "list")):
+                status, out, err = self.run_it(*words)
+                self.assertEqual((2, ""), (status, out))
+                told = (
+                    "'simulate' comes with the emulated server: install python3-iat-nova-simulator"
+                )
+                self.assertEqual(f"iat-nova: {told}\n", err)
 
     def test_help_of_every_command(self):
         """Every command explains itself, with an example."""
@@ -1191,6 +1233,37 @@ class TestOthers(CliCase):
             status, out, err = self.run_it(*arguments)
             self.assertEqual(2, status, (arguments, err))
             self.assertTrue(out or err)
+
+
+class TestFormats(CliCase):
+    """What lists and pages write for programs."""
+
+    LISTS = ("decisions", "doctor", "policy check", "tenants", "tenants --long", "tenants --ports")
+    PAGES = ("advise --no-estimate", "explain", "explain pc1", "status")
+
+    def test_every_format(self):
+        """Each format is written, JSON and YAML with the same content."""
+        self.tell()
+        for command in (*self.LISTS, *self.PAGES):
+            written = {}
+            own = "csv" if command in self.LISTS else "shell"
+            for form in ("json", "yaml", "value", "table", own):
+                with self.subTest(command=command, form=form):
+                    status, written[form], err = self.run_it(*command.split(), "-f", form)
+                    self.assertEqual(command == "doctor", bool(status), err)
+            read = json.loads(written["json"]), yaml.safe_load(written["yaml"])
+            self.assertEqual(type(read[0]), type(read[1]))
+            self.assertEqual(len(read[0]), len(read[1]))
+            if command == "decisions":
+                self.assertEqual(*read)
+
+    def test_lists_of_nothing(self):
+        """A list without rows is an empty list for programs."""
+        self.tell()
+        for command in ("decisions --until 2001-01-01", "tenants --ports"):
+            for form, empty in (("json", "[]\n"), ("yaml", "[]\n"), ("value", "")):
+                status, out, err = self.run_it(*command.split(), "-f", form)
+                self.assertEqual((0, empty, ""), (status, out, err), command)
 
 
 class TestSpreadsheets(CliCase):
