@@ -243,6 +243,8 @@ def _put_back_class(
     if mine is not None and not mine.owns(cpu, l3cat, now):
         return None
     library.set_class(cpu, 0)
+    if mine is not None:
+        mine.cpus.discard(cpu)  # another program may take it before the restore ends
     return message("cpu-class-restored", cpu=cpu, number=0)
 
 

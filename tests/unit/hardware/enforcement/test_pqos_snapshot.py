@@ -162,6 +162,22 @@ class PqosSnapshot(MsrCase, unittest.TestCase):
         snapshot.restore()
         self.assertEqual((5, 0x70), (self.registers.classes[1], self.registers.values[10][5]))
 
+    def test_a_cpu_that_another_program_takes_during_the_restore(self):
+        """The reading back does not undo that."""
+        allocator, snapshot = self.agent()
+        snapshot.protect()
+        self.write(allocator, 0, 1)
+        set_class = self.registers.set_class
+
+        def take(cpu, number):
+            set_class(cpu, number)
+            if cpu == 1:
+                self.registers.classes[0], self.registers.values[10][5] = 5, 0x70
+
+        self.registers.set_class = take
+        self.assertEqual((), snapshot.restore().failed)
+        self.assertEqual([5, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
+
     def test_a_cpu_that_another_program_took_after_an_earlier_restore(self):
         """Only what was written since the last saving is restored."""
         allocator, snapshot = self.agent()
