@@ -14,7 +14,7 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from importlib.metadata import EntryPoint
 from typing import TYPE_CHECKING, Any
 
@@ -312,6 +312,7 @@ Table = tuple[tuple[str, ...], list[tuple[object, ...]]]
 class Lister(Command, lister.Lister):  # type: ignore[misc]
     """A command that prints a list; names are escaped unless the format escapes by itself."""
 
+    need_sort_by_cliff = False  # it does not sort a column in which a number is absent
     _empty = "there is nothing to list"
     """What a table without rows says instead."""
 
@@ -319,9 +320,14 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
         """Print the list: a table in the terminal's width, CSV without a spreadsheet's formulas."""
         check_columns(parsed_args.columns, column_names)
         try:
-            check_columns(parsed_args.sort_columns, column_names)
-        except Failure as error:  # cliff ignores such a column, without a word
+            columns = check_columns(parsed_args.sort_columns, column_names)
+        except Failure as error:
             self.note(f"not sorted: {error}")
+        else:
+            data = list(data)
+            for column in reversed(columns):
+                descending = parsed_args.sort_direction == "desc"
+                data = _ordered(data, list(column_names).index(column), descending=descending)
         if parsed_args.formatter == "table" and not (data or parsed_args.print_empty):
             self.note(self._empty)
             return self._status
@@ -353,6 +359,20 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
         if value is None:
             return ""
         return escape.plain(value) if isinstance(value, str) else value
+
+
+def _ordered(
+    rows: Sequence[Sequence[Any]], column: int, *, descending: bool
+) -> list[Sequence[Any]]:
+    """Return rows in the order of a column: numbers, then texts; absent values are always last."""
+
+    def key(row: Sequence[Any]) -> tuple[bool, Any]:
+        number = isinstance(row[column], int | float)
+        return not number, row[column] if number else str(row[column])
+
+    absent = [row for row in rows if row[column] in (None, "")]
+    there = [row for row in rows if row[column] not in (None, "")]
+    return sorted(there, key=key, reverse=descending) + absent
 
 
 class _Text(SingleFormatter):  # type: ignore[misc]

@@ -331,6 +331,16 @@ class TestTenants(CliCase):
         with mock.patch.object(view, "tenant_row", widened):
             out = self.run_it("tenants", "--sort-column", "ways")[1]
         self.assertEqual(["3", "3", "10"], re.findall(r"\| +(\d+) \| 0x", out))
+
+        def without(domain, tenant):
+            absent = {"ways": None, "mask": "0x1"} if tenant.kind is TenantKind.STACK else {}
+            return {**row(domain, tenant), **absent}
+
+        with mock.patch.object(view, "tenant_row", without):
+            for order in ("--sort-ascending", "--sort-descending"):
+                out, err = self.run_it("tenants", "--sort-column", "ways", order)[1:]
+                self.assertEqual(["3", "3", ""], re.findall(r"\| +(\d*) +\| 0x", out))
+                self.assertEqual("", err)
         status, out, err = self.run_it("tenants", "--sort-column", "nonsense")
         self.assertEqual((0, self.run_it("tenants")[1]), (status, out))
         self.assertIn("not sorted: no such column: nonsense; there are: name, ", err)
