@@ -40,7 +40,7 @@ from iat_nova.model import (
 from iat_nova.model.message import Message, MessageError, as_message, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
-from iat_nova.strategies.api import decide, outlook
+from iat_nova.strategies.api import Checked, decide, outlook
 from iat_nova.strategies.layout.plan import LayoutError
 from iat_nova.strategies.outlook import Outlook
 
@@ -78,6 +78,7 @@ class Agent:
         self._sampler = Sampler()
         self.tenants: dict[int, DomainInventory] = {}
         self._states: dict[int, Any] = {}
+        self._checked: dict[int, Checked] = {}  # the last layouts
         self._io: dict[str, bool] = {}
         self._classified = LastGood("the tenants", Classified({}, {}, (), {}))
         self._effects: dict[int, DdioCheck] = {}
@@ -298,9 +299,8 @@ class Agent:
         domain, now_s = inventory.domain.id, self.clock.now()
         strategy = self._own.get(domain, self.strategy)
         try:
-            state, after, decision = decide(
-                strategy, self._states.get(domain), inventory, sample, now_s
-            )
+            before, checked = self._states.get(domain), self._checked.get(domain)
+            state, after, decision = decide(strategy, before, inventory, sample, now_s, checked)
             left = outlook(strategy, after, now_s)
         except LayoutError as error:
             problem = message("layout-impossible", domain=domain, error=as_message(error))
@@ -311,6 +311,7 @@ class Agent:
             self.journal.failed(Code.STRATEGY_FAILED, problem, domain)
             return None
         self._states[domain] = after
+        self._checked[domain] = inventory, decision.layout
         for code in (Code.LAYOUT_IMPOSSIBLE, Code.STRATEGY_FAILED):
             self.journal.solved(code, message("decided-again", domain=domain), domain)
         return state, decision, left

@@ -42,19 +42,30 @@ class Strategy(Protocol):
         """Decide one iteration; return the next state and the decision."""
 
 
+Checked = tuple[DomainInventory, Layout]
+"""A layout that `check.check` accepted, and the inventory at that time."""
+
+
 def decide(
-    strategy: Strategy, state: Any, inventory: DomainInventory, sample: Sample, now_s: float
+    strategy: Strategy,
+    state: Any,
+    inventory: DomainInventory,
+    sample: Sample,
+    now_s: float,
+    checked: Checked | None = None,
 ) -> tuple[Any, Any, Decision]:
     """Return the state before, the state after, and a checked decision.
 
-    `state`: None if the strategy begins. Raises the strategy's own errors, and those of
-    `check_decision` and `check.check`.
+    `state`: None if the strategy begins. `checked`: the last layout; the same layout for the same
+    inventory is not checked again. Raises the strategy's own errors, and those of `check_decision`
+    and `check.check`.
     """
     if state is None:
         state = strategy.initial(inventory, now_s)
     after, decision = strategy.step(state, inventory, sample)
     check_decision(decision, inventory.domain.id)
-    check.check(inventory, decision.layout)
+    if checked is None or checked[0] is not inventory or checked[1] is not decision.layout:
+        check.check(inventory, decision.layout)
     return state, after, decision
 
 

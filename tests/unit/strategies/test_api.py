@@ -9,6 +9,7 @@ from iat_nova.model import (
     Allocation,
     Change,
     Decision,
+    DomainInventory,
     Layout,
     Message,
     Quantity,
@@ -18,7 +19,9 @@ from iat_nova.model import (
 )
 from iat_nova.model.message import MOST_DEPTH
 from iat_nova.strategies import api
+from iat_nova.strategies.layout.check import InvalidLayout
 from iat_nova.strategies.outlook import Outlook
+from tests.unit.build import domain
 
 LARGEST = 9_223_372_036_854_775_807  # of SQLite
 STEP = Step(Action.GROW, "a", message("x", count=1), 0, LARGEST)
@@ -136,6 +139,26 @@ class TestCheck(unittest.TestCase):
 
         api.check_decision(dataclasses.replace(GOOD, why=(nested(MOST_DEPTH),)), 3)
         self.refused(ValueError, "nested more than", why=(nested(MOST_DEPTH + 1),))
+
+
+class TestDecide(unittest.TestCase):
+    """A step, and the check of its layout."""
+
+    def test_layout_checked_once(self):
+        """The layout that was checked for this inventory passes; any other object does not."""
+        inventory = DomainInventory(dataclasses.replace(domain(11), id=3), ())
+        wrong = dataclasses.replace(GOOD.layout, ddio=WayMask(0x800))
+
+        class Wrong:
+            def step(self, state, inventory, sample):
+                return state, dataclasses.replace(GOOD, layout=wrong)
+
+        copies = dataclasses.replace(inventory), dataclasses.replace(wrong)
+        for checked in (None, (inventory, copies[1]), (copies[0], wrong)):
+            with self.subTest(checked), self.assertRaisesRegex(InvalidLayout, "beyond"):
+                api.decide(Wrong(), 1, inventory, None, 0.0, checked)
+        _, _, decision = api.decide(Wrong(), 1, inventory, None, 0.0, (inventory, wrong))
+        self.assertIs(wrong, decision.layout)
 
 
 class TestOutlook(unittest.TestCase):
