@@ -38,7 +38,7 @@ from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.observed import Observer
 from iat_nova.store.records import Iteration, Placement, Shadow, Status
 from iat_nova.store.writer import History
-from iat_nova.strategies import pressure
+from iat_nova.strategies import readings
 from iat_nova.strategies.outlook import Outlook
 
 LOG = logging.getLogger("iat_nova")
@@ -103,7 +103,7 @@ class Journal:
         self._reasons_told: dict[int, set[tuple[str, ...]]] = {}  # since the last action, by domain
         self._pause: Pause | None = None
         self._states: dict[int, Any] = {}  # after the last decision, by cache domain
-        self._bests: dict[int, pressure.Bests] = {}  # what tenants have shown, by cache domain
+        self._bests: dict[int, readings.Bests] = {}  # what tenants have shown, by cache domain
         self._decided_for: dict[int, DomainInventory] = {}  # the last decision's, by cache domain
         self._history.status(status)
         self._observer.status(status)
@@ -152,7 +152,7 @@ class Journal:
         `state`, `after`: the strategy's states before and after the iteration.
         """
         known = self._bests.get(decision.domain, {})
-        bests = pressure.follow(known, self._inventories[decision.domain], sample)
+        bests = readings.follow(known, self._inventories[decision.domain], sample)
         self._bests[decision.domain] = bests
         iteration = Iteration(
             sample.taken_at_s,
@@ -167,7 +167,7 @@ class Journal:
             self._layouts.get(decision.domain),
             former=self._gone(decision),
             follows=self._states.get(decision.domain, _NO_STATE) is state,
-            shown=pressure.shown(bests),
+            shown=readings.shown(bests),
             outlook=outlook,
         )
         self._states[decision.domain] = after

@@ -41,38 +41,15 @@ from iat_nova.model import (
 )
 from iat_nova.strategies.readings import (
     MISS_CYCLES,
+    MISS_CYCLES_MOST,
     MOST_STALLED,
     STREAMS,
-    another,
     awake,
     inbound,
     stalled,
 )
 
-MISS_CYCLES_MOST = 200.0  # cycles of an access to memory that overlaps with no other
 NOTICED = 0.006  # least share of stalled cycles that counts, as to the default strategy
-LEARNT = 8  # samples in a mean; a single sample's best is chance
-SHOWN_DIGITS = 3  # of a recorded loss
-
-
-Work = tuple[float, float, float]
-"""LLC references and LLC misses per instruction, and instructions per cycle."""
-
-
-@dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
-class Best:
-    """Means of a tenant's `Work`: over the last samples, and the fastest under the same load.
-
-    Immutable by convention. `best` is None before `LEARNT` samples of the present load.
-    """
-
-    work: Work
-    samples: int = 1
-    best: Work | None = None
-
-
-Bests = Mapping[str, Best]
-"""What tenants have shown so far, by tenant id."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -96,32 +73,6 @@ class Fill:
     monitored: bool
 
 
-def follow(before: Bests, inventory: DomainInventory, sample: Sample) -> dict[str, Best]:
-    """Return the means of all tenants after a further sample, without tenants that left."""
-    after = {}
-    for tenant in inventory.tenants:
-        known, rates = before.get(tenant.id), awake(tenant, sample)
-        if rates is not None and rates.instructions_per_s and not tenant.io:
-            after[tenant.id] = _further(known, rates)
-        elif known is not None:
-            after[tenant.id] = known
-    return after
-
-
-def shown(bests: Bests) -> dict[str, float]:
-    """Return by tenant the loss of IPC against the tenant's fastest mean (`Best`), if positive.
-
-    The loss is limited to the share of cycles that the additional LLC misses stall.
-    """
-    losses = {}
-    for tenant, one in bests.items():
-        if one.best is not None:
-            (_, misses, ipc), (_, best_misses, best_ipc) = one.work, one.best
-            slower, missed = 1.0 - ipc / best_ipc, (misses - best_misses) * MISS_CYCLES_MOST * ipc
-            losses[tenant] = round(min(slower, missed, MOST_STALLED), SHOWN_DIGITS)
-    return {tenant: loss for tenant, loss in losses.items() if loss > 0}
-
-
 def losses(
     inventory: DomainInventory,
     sample: Sample,
@@ -130,7 +81,7 @@ def losses(
 ) -> dict[str, CycleLoss]:
     """Return the loss of each tenant that is awake and measured.
 
-    `masks`: by tenant, port and `DDIO` as on the hardware. `shown`: the result of `shown`.
+    `masks`: by tenant, port and `DDIO` as on the hardware. `shown`: the result of `readings.shown`.
     """
     filled = fills(inventory, sample, masks)
     found = {}
@@ -233,27 +184,6 @@ def _loss(rates: Rates, fill: Fill | None, least: float) -> CycleLoss:
         left = math.pow(rates.miss_ratio, growth - 1.0)  # of the misses
         likely = max(least, stall * (1.0 - left))
     return CycleLoss(stall, least, likely, most)
-
-
-def _further(known: Best | None, rates: Rates) -> Best:
-    """Return a tenant's means with a further sample; after a change of load, new means."""
-    instructions = rates.instructions_per_s
-    references, misses = rates.references_per_s / instructions, rates.misses_per_s / instructions
-    ipc = instructions / rates.cycles_per_s
-    if known is None or another(known.work[0], references):
-        return Best((references, misses, ipc))
-    samples, best = min(known.samples + 1, LEARNT), known.best
-    old_references, old_misses, old_ipc = known.work
-    work = (
-        old_references + (references - old_references) / samples,
-        old_misses + (misses - old_misses) / samples,
-        old_ipc + (ipc - old_ipc) / samples,
-    )
-    if best is not None and another(best[0], work[0]):
-        best = None
-    if samples == LEARNT and (best is None or work[2] > best[2]):
-        best = work
-    return Best(work, samples, best)
 
 
 def _competes(tenant: Tenant, sample: Sample) -> bool:

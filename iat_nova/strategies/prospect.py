@@ -36,8 +36,13 @@ from iat_nova.model import (
     Tenant,
     TenantKind,
 )
-from iat_nova.strategies.pressure import MISS_CYCLES_MOST
-from iat_nova.strategies.readings import MOST_STALLED, awake, inbound, stalled
+from iat_nova.strategies.readings import (
+    MISS_CYCLES_MOST,
+    MOST_STALLED,
+    awake,
+    inbound,
+    stalled,
+)
 
 CAME = 0.34
 """Mean gain that came on 150 drawn hosts (seeds 8101, 8102, 8103) over their mean gain by the rule.

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readings of a tenant from counters: awake or idle, speed, stalls, streaming, changes of load."""
+"""Readings of a tenant from counters: awake or idle, speed, stalls, streaming, changes of load.
+
+`follow` keeps the means of each tenant's readings; `shown` compares them with the tenant's fastest.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-from iat_nova.model import Rates, Sample, Tenant
+from iat_nova.model import DomainInventory, Rates, Sample, Tenant
 
 MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, two misses at a time
+MISS_CYCLES_MOST = 200.0  # cycles of an access to memory that overlaps with no other
 ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
 AT_LIMIT = 0.94  # stalled share, near the largest, from which a poller takes all that it can
@@ -17,6 +21,8 @@ NEAR_LIMIT = 0.5  # stalled share above which a poller may be so near its limit 
 # in the mean (seeds 9301 and 9801).
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 OTHER_LOAD = 0.25  # relative change, as of references per instruction; above, another load
+LEARNT = 8  # samples in a mean of `Best`; a single sample's best is chance
+SHOWN_DIGITS = 3  # of a recorded loss
 
 
 @dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
@@ -142,3 +148,70 @@ def speedup(was: Look, now: Look) -> float:
     if ratio >= 1.0 or now.stalled > NEAR_LIMIT:
         return ratio
     return min(1.0, max(ratio, instructions))
+
+
+Work = tuple[float, float, float]
+"""LLC references and LLC misses per instruction, and instructions per cycle."""
+
+
+@dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time
+class Best:
+    """Means of a tenant's `Work`: over the last samples, and the fastest under the same load.
+
+    Immutable by convention. `best` is None before `LEARNT` samples of the present load.
+    """
+
+    work: Work
+    samples: int = 1
+    best: Work | None = None
+
+
+Bests = Mapping[str, Best]
+"""What tenants have shown so far, by tenant id."""
+
+
+def follow(before: Bests, inventory: DomainInventory, sample: Sample) -> dict[str, Best]:
+    """Return the means of all tenants after a further sample, without tenants that left."""
+    after = {}
+    for tenant in inventory.tenants:
+        known, rates = before.get(tenant.id), awake(tenant, sample)
+        if rates is not None and rates.instructions_per_s and not tenant.io:
+            after[tenant.id] = _further(known, rates)
+        elif known is not None:
+            after[tenant.id] = known
+    return after
+
+
+def shown(bests: Bests) -> dict[str, float]:
+    """Return by tenant the loss of IPC against the tenant's fastest mean (`Best`), if positive.
+
+    The loss is limited to the share of cycles that the additional LLC misses stall.
+    """
+    losses = {}
+    for tenant, one in bests.items():
+        if one.best is not None:
+            (_, misses, ipc), (_, best_misses, best_ipc) = one.work, one.best
+            slower, missed = 1.0 - ipc / best_ipc, (misses - best_misses) * MISS_CYCLES_MOST * ipc
+            losses[tenant] = round(min(slower, missed, MOST_STALLED), SHOWN_DIGITS)
+    return {tenant: loss for tenant, loss in losses.items() if loss > 0}
+
+
+def _further(known: Best | None, rates: Rates) -> Best:
+    """Return a tenant's means with a further sample; after a change of load, new means."""
+    instructions = rates.instructions_per_s
+    references, misses = rates.references_per_s / instructions, rates.misses_per_s / instructions
+    ipc = instructions / rates.cycles_per_s
+    if known is None or another(known.work[0], references):
+        return Best((references, misses, ipc))
+    samples, best = min(known.samples + 1, LEARNT), known.best
+    old_references, old_misses, old_ipc = known.work
+    work = (
+        old_references + (references - old_references) / samples,
+        old_misses + (misses - old_misses) / samples,
+        old_ipc + (ipc - old_ipc) / samples,
+    )
+    if best is not None and another(best[0], work[0]):
+        best = None
+    if samples == LEARNT and (best is None or work[2] > best[2]):
+        best = work
+    return Best(work, samples, best)

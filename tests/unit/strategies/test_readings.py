@@ -72,8 +72,10 @@ class LookTest(unittest.TestCase):
         self.assertIs(False, Look(1.0, 0.0, 0.0, 0.0).streams)
 
     def test_values(self):
-        """A reading takes no other attribute; its instructions may be unknown."""
-        self.assertNotIn("Look", frozen.changeable(readings))
+        """Readings take no other attribute; the instructions may be unknown."""
+        found = frozen.changeable(readings)
+        self.assertEqual({"Best", "Look"}, {name.partition(".")[0] for name in found})
+        self.assertFalse({"Best", "Look"} & set(found))
         self.assertEqual(0.0, Look(1.0, 0.0, 0.0, 0.0).ipc)
 
 
