@@ -6,7 +6,7 @@ import os
 import subprocess
 import unittest
 
-from iat_nova.hardware.api import ClassMask, HardwareError
+from iat_nova.hardware.api import ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import Pqos, PqosError, load
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
@@ -42,8 +42,8 @@ class MsrContract(contract.AllocatorContract, unittest.TestCase):
 
     def make(self):
         allocator = PqosAllocator(TOPOLOGY, ResctrlFs().root, coupled=True)
-        saved = json.loads(json.dumps(allocator.save()))
-        self.addCleanup(self.check_restored, allocator, saved)
+        self.saved = json.loads(json.dumps(allocator.save()))
+        self.addCleanup(self.check_restored, allocator, self.saved)
         return allocator
 
     def check_restored(self, allocator, saved):
@@ -68,6 +68,9 @@ class MsrContract(contract.AllocatorContract, unittest.TestCase):
             plug(cpu, True)
         domain = next(domain for domain in allocator.domains() if cpu in domain.cpus)
         self.assertEqual((), allocator.inspect())
+        with self.assertRaises(DomainOffline):  # it could not be restored
+            allocator.apply(domain.id, (ClassMask("b", (cpu,), WayMask(0x3)),))
+        self.saved["classes"][str(cpu)] = allocator.save()["classes"][str(cpu)]
         allocator.apply(domain.id, (ClassMask("b", (cpu,), WayMask(0x3)),))
         self.assertEqual((), allocator.inspect())
         number = REGISTERS.pqr_assoc(cpu)[0]
