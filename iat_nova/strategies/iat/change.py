@@ -159,30 +159,25 @@ class IoMoves:
     """
 
     misses_per_s: float
-    traffic_per_s: float  # hits + misses
     misses: Direction
     hits: Direction
-    traffic: Direction
+    traffic: Direction  # hits + misses
     references: Direction
     misses_fraction: float
     hits_fraction: float
     references_fraction: float
 
-    @property
-    def ebbs_without_low(self) -> bool:
-        """Misses and traffic both went down: the traffic has left."""
-        return self.misses is Direction.DOWN and self.traffic is Direction.DOWN
-
     def signals(self, threshold_miss_low_per_s: float) -> Signal:
         """Return the machine's signals that come from counters."""
         high = self.misses_per_s > threshold_miss_low_per_s
+        left = self.misses is Direction.DOWN and self.traffic is Direction.DOWN
         flags = (
             (Signal.MISSES_HIGH, high),
             (Signal.MISSES_UP, self.misses is Direction.UP),
             (Signal.MISSES_DOWN, self.misses is Direction.DOWN),
             (Signal.HITS_DOWN, self.hits is Direction.DOWN),
             (Signal.REFERENCES_UP, self.references is Direction.UP),
-            (Signal.EBBS, not high or self.ebbs_without_low),
+            (Signal.EBBS, not high or left),
         )
         seen = Signal.NONE
         for signal, holds in flags:
@@ -222,7 +217,6 @@ def io_moves(
     threshold, floor = parameters.threshold_stable, parameters.floor_ddio_per_s
     return IoMoves(
         misses_per_s=misses,
-        traffic_per_s=hits + misses,
         misses=direction(misses_was, misses, threshold, floor),
         hits=direction(hits_was, hits, threshold, floor),
         traffic=direction(hits_was + misses_was, hits + misses, threshold, floor),

@@ -38,7 +38,7 @@ from iat_nova.strategies.iat import (
     rebuild,
     shuffle,
 )
-from iat_nova.strategies.iat.ledger import Ledger
+from iat_nova.strategies.iat.ledger import Ledger, usable_ways
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.realloc import RoundView
 from iat_nova.strategies.iat.roster import Roster
@@ -323,7 +323,7 @@ class Controller:
 
         Iterations that change nothing skip the check.
         """
-        usable = rebuild.usable_ways(roster, self.features, after.allocation.ddio_ways)
+        usable = usable_ways(roster, self.features, after.allocation.ddio_ways)
         invariants.check(roster, usable, after)
 
     # ------------------------------------------------------------ way counts

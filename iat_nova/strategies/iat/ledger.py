@@ -42,6 +42,12 @@ def ddio_bounds(domain: CacheDomain, parameters: Parameters) -> tuple[int, int]:
     return min(max(parameters.ddio_ways_min, tied), most), most
 
 
+def usable_ways(roster: Roster, features: Features, ddio_ways: int) -> int:
+    """Return the number of ways that cores may hold, without DDIO's ways if closed to cores."""
+    shut = ddio_ways if features.avoid_ddio else 0
+    return roster.domain.ways - roster.domain.reserved_ways.count - shut
+
+
 class Granted(enum.Enum):
     """Result of a request for a way."""
 
@@ -86,10 +92,8 @@ class Ledger:
 
     @property
     def usable(self) -> int:
-        """Ways that cores may hold: all unreserved ways, except DDIO's ways if closed to cores."""
-        domain = self.roster.domain
-        shut = self.ddio if self.features.avoid_ddio else 0
-        return domain.ways - domain.reserved_ways.count - shut
+        """Ways that cores may hold."""
+        return usable_ways(self.roster, self.features, self.ddio)
 
     @property
     def idle(self) -> int:

@@ -18,10 +18,10 @@ from iat_nova.model import (
     message,
 )
 from iat_nova.strategies.iat import demand
-from iat_nova.strategies.iat.ledger import ddio_bounds
+from iat_nova.strategies.iat.ledger import ddio_bounds, usable_ways
 from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.roster import Roster, is_best_effort
-from iat_nova.strategies.iat.state import Grant, GrantTrial, IatState, RosterMember
+from iat_nova.strategies.iat.state import Grant, IatState, RosterMember
 
 
 def found_ddio_ways(roster: Roster, parameters: Parameters) -> int:
@@ -49,7 +49,7 @@ def above_maximum(
     if not (features.resize_ddio and domain.ddio_resizable):
         return 0
     above = state.allocation.ddio_ways - ddio_bounds(domain, parameters)[1]
-    return max(0, min(above, sum(grant.subject == DDIO for grant in state.grants)))
+    return max(0, min(above, state.granted(DDIO)))
 
 
 def adopt(
@@ -64,8 +64,9 @@ def adopt(
     """
     unchanged = {m.id for m in state.members if roster.by_id.get(m.id) == m}
     ddio_ways, ddio_grants, above = _ddio(state, roster, parameters, features)
-    fitted = demand.fit(roster, usable_ways(roster, features, ddio_ways), state.allocation.tenants)
-    again = _Again(roster, dict(fitted), usable_ways(roster, features, ddio_ways), unchanged)
+    usable = usable_ways(roster, features, ddio_ways)
+    fitted = demand.fit(roster, usable, state.allocation.tenants)
+    again = _Again(roster, dict(fitted), usable, unchanged)
     grants = [g for g in state.grants if g.subject in unchanged]
     for grant in sorted((*grants, *ddio_grants), key=lambda each: each.at_s):
         again.repeat(grant)
@@ -83,7 +84,10 @@ def adopt(
         reference=_reference(state, sample, unchanged),
         pressing_per_s={tenant: rates.misses_per_s for tenant, rates in sample.tenants.items()},
     )
-    return dataclasses.replace(adopted, trials=_trials(state, adopted)), steps
+    trials = (
+        one for one in state.trials if state.granted(one.subject) == adopted.granted(one.subject)
+    )
+    return dataclasses.replace(adopted, trials=tuple(trials)), steps
 
 
 def _ddio(
@@ -102,19 +106,6 @@ def _ddio(
     return ddio_ways - above, grants[: len(grants) - above], above
 
 
-def _trials(state: IatState, adopted: IatState) -> tuple[GrantTrial, ...]:
-    """Return the trials whose subjects lost no grant."""
-    return tuple(
-        trial
-        for trial in state.trials
-        if _granted(state, trial.subject) == _granted(adopted, trial.subject)
-    )
-
-
-def _granted(state: IatState, subject: str) -> int:
-    return sum(grant.subject == subject for grant in state.grants)
-
-
 def _reference(state: IatState, sample: Sample, unchanged: Collection[str]) -> Sample:
     """Return the new reference: present rates of new tenants, former rates of unchanged tenants.
 
@@ -123,12 +114,6 @@ def _reference(state: IatState, sample: Sample, unchanged: Collection[str]) -> S
     before = state.reference.tenants if state.reference is not None else {}
     kept = {tenant: rates for tenant, rates in before.items() if tenant in unchanged}
     return dataclasses.replace(sample, tenants={**sample.tenants, **kept})
-
-
-def usable_ways(roster: Roster, features: Features, ddio_ways: int) -> int:
-    """Return the number of ways that cores may hold, without DDIO's ways if closed to cores."""
-    shut = ddio_ways if features.avoid_ddio else 0
-    return roster.domain.ways - roster.domain.reserved_ways.count - shut
 
 
 class _Again:

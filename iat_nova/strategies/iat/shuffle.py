@@ -18,6 +18,7 @@ from iat_nova.model import (
     WayMask,
     message,
 )
+from iat_nova.strategies.iat.change import Direction, direction
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.realloc import RoundView
 from iat_nova.strategies.iat.state import IatState
@@ -36,14 +37,10 @@ def ranking(
         tenant: rates
         for tenant, rates in sample.tenants.items()
         if (held := before.get(tenant)) is None
-        or _far(held.references_per_s, rates.references_per_s, threshold, floor)
+        or direction(held.references_per_s, rates.references_per_s, threshold, floor)
+        is not Direction.STEADY
     }
     return {**before, **fresh} if fresh else before
-
-
-def _far(before: float, after: float, threshold: float, floor: float) -> bool:
-    distance = abs(after - before)
-    return distance > floor and distance > threshold * before
 
 
 def step(before: Layout, after: Layout, ledger: Ledger, counts_before: Allocation) -> Step | None:

@@ -141,3 +141,7 @@ class IatState:
     pressing_per_s: Mapping[str, float] = dataclasses.field(default_factory=dict)
     mask_changes_at_s: tuple[float, ...] = ()
     retry_at_s: float | None = None
+
+    def granted(self, subject: str) -> int:
+        """Return the number of grants of a subject."""
+        return sum(grant.subject == subject for grant in self.grants)

@@ -18,7 +18,7 @@ from iat_nova.model import (
     WayRequest,
     message,
 )
-from iat_nova.strategies.iat import rebuild
+from iat_nova.strategies.iat import ledger, rebuild
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import (
@@ -188,9 +188,9 @@ class GrantsTest(unittest.TestCase):
         a = guest("a", PC, 11)
         for avoid, ways in ((False, 11), (True, 9)):
             features = Features(avoid_ddio=avoid)
-            self.assertEqual(ways, rebuild.usable_ways(roster(a), features, 2))
+            self.assertEqual(ways, ledger.usable_ways(roster(a), features, 2))
             reserved = roster(a, reserved_ways=WayMask(0x7))
-            self.assertEqual(ways - 3, rebuild.usable_ways(reserved, features, 2))
+            self.assertEqual(ways - 3, ledger.usable_ways(reserved, features, 2))
             found, _ = self.adopted({"a": 9}, (a,), (a,), features=features)
             self.assertEqual({"a": ways}, found)
             start = rebuild.start_allocation(roster(a), P, features)
