@@ -29,7 +29,7 @@ from iat_nova.common.owned_folder import become_owner
 from iat_nova.conf import LOCK
 from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, times
-from iat_nova.store.database import HistoryError, NoFolder, NoHistory, as_owner
+from iat_nova.store.database import HistoryError, NoFolder, NoHistory, as_owner, is_damage
 from iat_nova.store.heartbeat import AgentState, look
 from iat_nova.store.requests import Holds, PauseFile
 
@@ -170,7 +170,8 @@ class Command(command.Command):  # type: ignore[misc]
                 text = f"{error}. An agent runs there: iat-nova status says why nothing is recorded"
             raise Failure(text, EXITS[agent.state] or EXIT_FAILURE) from error
         except _known_errors() as error:
-            raise Failure(escape.lines(f"{told(error)}{self._way_in(error)}")) from error
+            ways = self._way_in(error) + _way_on(error)
+            raise Failure(escape.lines(f"{told(error)}{ways}")) from error
 
     def _way_in(self, error: BaseException) -> str:
         """Return who may do what was denied in the state directory; "" for other errors."""
@@ -284,6 +285,13 @@ class Command(command.Command):  # type: ignore[misc]
         """Whether the output is a terminal that may be coloured."""
         terminal = self.app.stdout.isatty() and os.environ.get("TERM") != "dumb"
         return bool(terminal and not os.environ.get("NO_COLOR"))
+
+
+def _way_on(error: BaseException) -> str:
+    """Return what becomes of a damaged history; "" for other errors."""
+    if isinstance(error, HistoryError) and error.__cause__ and is_damage(error.__cause__):
+        return "; an agent that records or starts keeps it beside and begins a new one"
+    return ""
 
 
 def check_columns(chosen: Iterable[str], known: Iterable[str]) -> tuple[str, ...]:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import gc
 import importlib
 import shutil
+import signal
 import sys
 
 from iat_nova.common import extras
 
 EXIT_FAILURE = 1
 """As for another failure of a start: during an upgrade the package is back at a later start."""
+
+EXIT_INTERRUPTED = 128 + signal.SIGINT
 
 PACKAGES = {  # module -> Debian's package, PyPI's package
     "cachesim": (None, "pycachesim"),
@@ -80,4 +83,6 @@ def _run(name: str, module: str) -> int:
     except ImportError as error:  # also of modules that are loaded when they are needed
         print(f"{name}: {unloadable(error)}", file=sys.stderr)
         return EXIT_FAILURE
+    except KeyboardInterrupt:  # wherever it was, nobody asked for a traceback
+        return EXIT_INTERRUPTED
     return status

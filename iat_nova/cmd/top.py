@@ -84,6 +84,7 @@ examples:
                     scene.look()
             width, height = terminal.size()
             screen = dataclasses.replace(screen, width=width, height=height)
+            screen = scene.bounded(screen)
             terminal.draw(scene.draw(screen))
             for key in terminal.keys(max(0.0, due_s - time.monotonic())):
                 screen, act = press(screen, key, scene.listed(screen))
@@ -225,6 +226,10 @@ class Scene:
     def _domain(self) -> DomainView | None:
         domains = self._view.domains if self._view else ()
         return domains[self._number % len(domains)] if domains else None
+
+    def bounded(self, screen: Screen) -> Screen:
+        """Return the screen with the page scrolled no further than its end."""
+        return screen if self._view is None else top.bounded(self._view, screen, self._page)
 
     def draw(self, screen: Screen) -> list[str]:
         """Return the lines of a screen. Raises `Failure` if the cache domain does not exist."""

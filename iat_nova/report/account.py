@@ -319,8 +319,7 @@ def _help(account: Account, part: Part) -> Iterator[str]:
         yield f"iat:priority=PC in {flavor}: then {then}"
     if guest and wanted > tenant.ways.promised and not overlap:
         yield f"iat:llc_ways={wanted} in {flavor}: then it never has fewer"
-    hold = Hold(subject.key, subject.name, wanted, 0.0)
-    why = holds.why_not(hold, subject.tenants)
+    why = holds.why_not(Hold(subject.key, subject.name, wanted, 0.0), subject.tenants)
     command = f"iat-nova hold {whom} --ways {wanted} --for 1h"
     if why is None:
         yield f"{command}: to measure the effect"
@@ -336,20 +335,21 @@ def _help(account: Account, part: Part) -> Iterator[str]:
 def page(account: Account, wall_s: float, *, width: int = 80, colour: bool = False) -> str:
     """Return the explanation in lines for a terminal."""
     subject = account.subject
-    lines = [f"Guest      {subject.title}" if subject.guest else f"Tenant     {subject.title}"]
+    kind = "Guest" if subject.guest else "Tenant"
+    lines = escape.hanging(subject.title, width, 4, f"{kind:<11}")
     if subject.guest is not None:
         owner = f", project {subject.guest.project}" if subject.guest.project else ""
-        lines.append(escape.plain(f"           flavor {subject.guest.flavor or 'unknown'}{owner}"))
+        owner = escape.plain(f"flavor {subject.guest.flavor or 'unknown'}{owner}")
+        lines += escape.hanging(owner, width, 4, " " * 11)
     if not account.here:
         lines.append(f"           not here now; last seen {times.moment(account.seen_s)}")
-    priorities = {part.tenant.priority: None for part in account.parts}
+    priorities = dict.fromkeys(part.tenant.priority for part in account.parts)
     spelled = "; ".join(f"{one}: {view.PRIORITIES[one]}" for one in priorities)
     lines += [f"Priority   {spelled}"] if spelled else []
     reason = escape.plain(account.reason or "the reason is not recorded")
     lines += escape.hanging(reason, width, 4, "Class      ")
-    if account.hold is not None:
-        told = words.held(account.hold, wall_s)
-        lines.append(f"Held       {escape.plain(told)}")
+    if (hold := account.hold) is not None:
+        lines += escape.hanging(escape.plain(words.held(hold, wall_s)), width, 4, "Held       ")
     for part in account.parts:
         lines += ["", *_part(part, width, colour)]
         if part.tenant.kind is TenantKind.STACK:

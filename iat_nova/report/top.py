@@ -108,9 +108,8 @@ def frame(
     """
     lines = _header(seen, screen)
     if screen.mode is Mode.PAGE:
-        room = max(1, screen.height - len(lines) - 1)
-        first = min(screen.offset, max(0, len(page) - room))
-        lines += [escape.cut(f" {text}", screen.width) for text in page[first : first + room]]
+        first, last = _part(seen, screen, page)
+        lines += [escape.cut(f" {text}", screen.width) for text in page[first:last]]
     elif domain is None or trace is None:
         lines += ["", " No tenants were recorded yet."]
     else:
@@ -125,7 +124,19 @@ def frame(
         lines += _trail_lines(trace, screen, screen.height - len(lines) - 1)
     lines = lines[: screen.height - 1]
     lines += [""] * (screen.height - 1 - len(lines))
-    return [*lines, _bottom(seen, screen)]
+    return [*lines, _bottom(seen, screen, page)]
+
+
+def _part(seen: HostView, screen: Screen, page: Sequence[str]) -> tuple[int, int]:
+    """Return the first line of a page that is shown, and the line after the last."""
+    room = max(1, screen.height - len(_header(seen, screen)) - 1)
+    first = min(screen.offset, max(0, len(page) - room))
+    return first, min(first + room, len(page))
+
+
+def bounded(seen: HostView, screen: Screen, page: Sequence[str]) -> Screen:
+    """Return the screen with the page scrolled no further than its end."""
+    return dataclasses.replace(screen, offset=_part(seen, screen, page)[0])
 
 
 def help_page() -> list[str]:
@@ -143,7 +154,7 @@ def listed(domain: DomainView, screen: Screen) -> list[Tenant]:
     return [one for one in tenants if wanted in names(one.id).casefold()]
 
 
-def _bottom(seen: HostView, screen: Screen) -> str:
+def _bottom(seen: HostView, screen: Screen, page: Sequence[str]) -> str:
     """Return the last line: a question, a note, the typed text, or the keys."""
     if screen.mode is Mode.CONFIRM:
         paused = view.pause(seen) is not None
@@ -156,7 +167,10 @@ def _bottom(seen: HostView, screen: Screen) -> str:
     if screen.note:
         return _styled(f" {escape.plain(screen.note)}", _ALARM, screen)
     if screen.mode is Mode.PAGE:
-        return _styled(" up/down scroll   q back", _DIM, screen)
+        first, last = _part(seen, screen, page)
+        place = f"lines {first + 1} to {last} of {len(page)}   up/down scroll   "
+        shown = place if last - first < len(page) else ""
+        return _styled(f" {shown}q back", _DIM, screen)
     marks = "FROZEN   " if screen.frozen else ""
     if screen.pattern:
         marks += f"only /{escape.plain(screen.pattern)}, Esc: all   "

@@ -1340,7 +1340,9 @@ class TestMisfortune(CliCase):
         for arguments in self.READERS:
             status, _, err = self.run_it(*arguments)
             self.assertEqual(1, status, arguments)
-            self.assertIn("not a database", err)
+            self.assertRegex(
+                err, "not a database .*; an agent that records or starts keeps it beside"
+            )
 
     def test_times_that_have_no_date(self):
         """In history, status, hold and pause: told, or left out; never an error."""

@@ -79,6 +79,18 @@ class Programs(ProgramCase):
             names = {re.match(r"[\w.-]+", one)[0] for one in needed}
             self.assertEqual(set(), names - known - {"pbr"})  # pbr is for builds
 
+    def test_interrupted(self):
+        """Ctrl-C, also while a program loads: the shell's status, and nothing is written."""
+        code = (
+            "import os, signal, sys, {0} as late; from iat_nova.cmd import entry;"
+            " late.{1} = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
+            " sys.argv[1:] = ['--version']; sys.exit(entry.program())"
+        )
+        for late in (("importlib", "import_module"), ("iat_nova.report.log", "speak")):
+            command = [sys.executable, "-c", code.format(*late)]
+            done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+            self.assertEqual((130, "", ""), (done.returncode, done.stdout, done.stderr))
+
 
 class Words(unittest.TestCase):
     def test_no_name_is_guessed(self):

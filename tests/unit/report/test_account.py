@@ -46,7 +46,8 @@ def guest(**changes):
 
 
 PAGE = """\
-Guest      pc1 (instance-00000003, 6f9619ff-8b86-d011-b42d-00cf4fc964ff)
+Guest      pc1 (instance-00000003,
+           6f9619ff-8b86-d011-b42d-00cf4fc964ff)
            flavor nfv.large
 Priority   PC: performance-critical guest
 Class      class gold (flavor=nfv.large)

@@ -503,7 +503,10 @@ class TestTop(StoryCase):
         page = [f"line {number}" for number in range(100)]
         lines = self.frame(80, 24, mode=Mode.PAGE, offset=500, page=page)
         self.assertIn(" line 99", lines)
-        self.assertIn("q back", lines[-1])
+        self.assertEqual(" lines 79 to 100 of 100   up/down scroll   q back", lines[-1])
+        screen = Screen(80, 24, mode=Mode.PAGE, offset=500)
+        self.assertEqual(78, top.bounded(self.view(), screen, page).offset)
+        self.assertEqual(" q back", self.frame(80, 24, mode=Mode.PAGE, page=page[:22])[-1])
         self.assertIn("hold all masks", self.frame(80, 24, mode=Mode.CONFIRM)[-1])
         self.assertIn("nothing there", self.frame(80, 24, note="nothing there")[-1])
         self.assertIn("/ab_", self.frame(80, 24, mode=Mode.FILTER, pattern="ab")[-1])
