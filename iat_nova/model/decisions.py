@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from iat_nova.model.message import Message
 from iat_nova.model.ways import WayMask
@@ -198,6 +198,11 @@ class Layout:
         for group in self.ports:
             mask |= group.mask
         return WayMask(mask)
+
+    def allocation(self, tenants: Iterable[str]) -> Allocation:
+        """Return the way counts, 0 without a mask; a shared way counts for each tenant."""
+        counts = {tenant: one.mask.count for one in self.groups for tenant in one.tenants}
+        return Allocation(self.ddio.count, {one: counts.get(one, 0) for one in tenants})
 
     def bandwidth_of(self, tenant: str) -> int:
         """Return the memory bandwidth that a tenant may use, in percent; 100 without a limit."""

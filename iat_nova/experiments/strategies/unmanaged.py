@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 
 from iat_nova.model import (
-    Allocation,
     CacheDomain,
     Decision,
     DomainInventory,
@@ -62,7 +61,6 @@ class Unmanaged:
         """Leave everything unchanged. `moved` stays empty: an arriving tenant has all ways."""
         after = IterationCount(state.iteration + 1)
         layout = layout_of(inventory)
-        counts = {tenant.id: _everything(inventory.domain).count for tenant in inventory.tenants}
         decision = Decision(
             domain=sample.domain,
             iteration=after.iteration,
@@ -73,7 +71,7 @@ class Unmanaged:
             rule=None,
             changes=(),
             steps=(),
-            allocation=Allocation(layout.ddio.count, counts),
+            allocation=layout.allocation(one.id for one in inventory.tenants),
             layout=layout,
             moved=(),
             why=(message("ways-left-to-all"),),

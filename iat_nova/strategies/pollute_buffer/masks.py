@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from iat_nova.model import (
-    Allocation,
     CacheDomain,
     DomainInventory,
     Group,
@@ -59,14 +58,6 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     )
 
 
-def allocation(inventory: DomainInventory, placed: Layout) -> Allocation:
-    """Return the way counts of a layout; a shared way counts for each tenant."""
-    counts = {tenant: one.mask.count for one in placed.groups for tenant in one.tenants}
-    return Allocation(
-        placed.ddio.count, {one.id: counts.get(one.id, 0) for one in inventory.tenants}
-    )
-
-
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
     """Return whether the hardware has enough classes of service for a plan.
 
@@ -91,7 +82,7 @@ def keeps_promises(inventory: DomainInventory, plan: Plan, before: Plan) -> bool
         return False
     if plan.confined & (held.keys() - before.owners):
         return False
-    counts = allocation(inventory, layout(inventory, plan)).tenants
+    counts = layout(inventory, plan).allocation(one.id for one in inventory.tenants).tenants
     lenders = (one for one in inventory.tenants if one.id in plan.lenders)
     return all(counts[one.id] >= one.ways.kept for one in lenders)
 

@@ -369,7 +369,7 @@ def _written(before: State, now: Now, outcome: Outcome) -> tuple[State, Decision
         rule=None,
         changes=(),
         steps=steps,
-        allocation=masks.allocation(inventory, placed),
+        allocation=placed.allocation(one.id for one in inventory.tenants),
         layout=placed,
         moved=moved,
         why=why,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a layout tells of ports with ways of their own."""
+"""What a layout says of tenants, and of ports with ways of their own."""
 
 import unittest
 
-from iat_nova.model import Group, Layout, PortGroup, WayMask
+from iat_nova.model import Allocation, Group, Layout, PortGroup, WayMask
 
 NIC, DISK = "0000:3b:00.0", "0000:3c:00.0"
 GROUPS = (Group(("a",), WayMask(0x00F)), Group(("b",), WayMask(0x0F0)))
@@ -14,6 +14,14 @@ def placed(**ports: int) -> Layout:
     ids = {"nic": NIC, "disk": DISK}
     own = tuple(PortGroup((ids[name],), WayMask(mask)) for name, mask in ports.items())
     return Layout(WayMask(0x600), GROUPS, ports=own)
+
+
+class AllocationTest(unittest.TestCase):
+    def test_counts(self) -> None:
+        """Each tenant has the ways of its mask, shared or not; without a mask none."""
+        shared = Layout(WayMask(0x600), (*GROUPS[:1], Group(("b", "c"), WayMask(0x7))))
+        counts = {"b": 3, "a": 4, "new": 0, "c": 3}
+        self.assertEqual(Allocation(2, counts), shared.allocation(iter(counts)))
 
 
 class PortsTest(unittest.TestCase):

@@ -188,10 +188,10 @@ class LayoutTest(unittest.TestCase):
                    key=lambda one: (one[1], -one[2])),
         )  # fmt: skip
         self.assertEqual((True, ("p",)), (placed.grouped, placed.dca_off))
-        counts = masks.allocation(inventory(), placed)
+        counts = placed.allocation(one.id for one in inventory().tenants)
         self.assertEqual(Allocation(2, {"c": 11, "i": 11, "b": 3, "d": 3}), counts)
         more = inventory(*TENANTS, tenant("new", 5))
-        self.assertEqual(0, masks.allocation(more, placed).tenants["new"])
+        self.assertEqual(0, placed.allocation(one.id for one in more.tenants).tenants["new"])
         apart = masks.layout(inventory(*TENANTS[:2]), plan(clear=True))
         self.assertFalse(apart.grouped)
 

@@ -21,7 +21,6 @@ from iat_nova.experiments.strategies.a4.thresholds import LEAST_WAYS
 from iat_nova.model import (
     DDIO,
     Action,
-    Allocation,
     Decision,
     DeviceModel,
     DomainInventory,
@@ -196,8 +195,6 @@ def _decision(
     moved = after.layout.moved_since(before.layout)
     if before.layout is None and not after.layout.dca_off:
         moved = tuple(one for one in moved if one != DDIO)  # DDIO's ways are as found
-    masks = {tenant.id: after.layout.mask_of(tenant.id) for tenant in inventory.tenants}
-    counts = {one: mask.count if mask else 0 for one, mask in masks.items()}
     return Decision(
         domain=sample.domain,
         iteration=after.iteration,
@@ -208,7 +205,7 @@ def _decision(
         rule=rule,
         changes=(),
         steps=steps,
-        allocation=Allocation(after.layout.ddio.count, counts),
+        allocation=after.layout.allocation(one.id for one in inventory.tenants),
         layout=after.layout,
         moved=moved,
         why=why,
