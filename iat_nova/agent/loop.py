@@ -318,10 +318,14 @@ class Agent:
 
     def _verify_ddio(self, sample: Sample, effective: Effective | None) -> None:
         """Check whether DDIO follows its register; if not, report and take DDIO as fixed."""
-        low = self.policy.parameters.of(sample.domain).threshold_miss_low_per_s
-        effect = self._effects.setdefault(sample.domain, DdioCheck(low))
+        effect, mask = self._effects.get(sample.domain), effective.ddio if effective else None
+        if effect is None:
+            low = self.policy.parameters.of(sample.domain).threshold_miss_low_per_s
+            effect = self._effects[sample.domain] = DdioCheck(low)
+        if effect.trial is None and effect.mask == mask:
+            return
         readers = {one.id for one in self.tenants[sample.domain].tenants if one.io}
-        verdict = effect.look(sample, effective.ddio if effective else None, readers)
+        verdict = effect.look(sample, mask, readers)
         if verdict is not None:
             self._fixed.add(sample.domain)
             self.tenants[sample.domain] = _ddio_fixed(self.tenants[sample.domain])

@@ -139,13 +139,14 @@ class _Trial:
 class DdioCheck:
     """Checks the DDIO register of one cache domain.
 
-    A change with fewer than `misses_matter_per_s` misses before proves nothing.
+    A change with fewer than `misses_matter_per_s` misses before proves nothing. Without a `trial`,
+    a sample under the same `mask` as before needs no `look`.
     """
 
     def __init__(self, misses_matter_per_s: float) -> None:
         self._matter_per_s = misses_matter_per_s
-        self._ways: int | None = None
-        self._trial: _Trial | None = None
+        self.mask: WayMask | None = None  # in force
+        self.trial: _Trial | None = None
         self._without: list[_Load] = []
         self._works = False
 
@@ -158,36 +159,37 @@ class DdioCheck:
         which devices fill any way, cannot be compared. `readers`: ids of the tenants with I/O.
         Returns None without such a verdict.
         """
-        before, self._ways = self._ways, after.count if after else None
+        before, ways = (one.count if one else None for one in (self.mask, after))
+        self.mask = after
         now = _Seen.of(sample, readers)
-        if self._works or before is None or self._ways is None or now is None:
-            self._trial = None
+        if self._works or before is None or ways is None or now is None:
+            self.trial = None
             return None
-        verdict = None if self._trial is None else self._judge(self._trial, before, now)
-        if self._ways != before:
-            self._change(before, now, self._ways > before)
+        verdict = None if self.trial is None else self._judge(self.trial, before, now)
+        if ways != before:
+            self._change(before, now, ways > before)
         if verdict is None:
             return None
         return dataclasses.replace(verdict, of_readers=sample.ddio_misses_per_s is None)
 
     def _change(self, before: int, now: _Seen, grows: bool) -> None:
         """Begin a trial, or go on with a trial whose ways go on in the same direction."""
-        if self._trial is not None and self._trial.grows == grows:
-            self._trial.since_s, self._trial.since = now.at_s, []
+        if self.trial is not None and self.trial.grows == grows:
+            self.trial.since_s, self.trial.since = now.at_s, []
         elif now.misses_per_s >= self._matter_per_s and 1 - now.share >= LEAST_HIT_SHARE:
-            self._trial = _Trial(before, grows, now, now.at_s, [])
+            self.trial = _Trial(before, grows, now, now.at_s, [])
         else:
-            self._trial = None
+            self.trial = None
 
     def _judge(self, trial: _Trial, ways: int, now: _Seen) -> Ineffective | None:
         """Judge a trial at the end of its dwell time; end it without a verdict at another load."""
         if abs(now.traffic_per_s / trial.before.traffic_per_s - 1) > STEADY:
-            self._trial = None
+            self.trial = None
             return None
         trial.since.append(now)
         if now.at_s - trial.since_s < DWELL_S or len(trial.since) < LEAST_SAMPLES:
             return None
-        self._trial = None
+        self.trial = None
         shares = [one.share for one in trial.since]
         if not _same_load(trial) or _standard_error(shares) > NOISE:
             return None
