@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Print the modules that a quiet iteration passes, and a guest's event on its way to a tenant.
+"""Print the modules that a quiet iteration passes, and a guest's event to a tenant and after.
 
 A real agent runs on the emulated server in virtual time, with libvirt's test driver in this process
 and a private ovsdb-server: the host of the quick start. A module is passed if one of its functions
@@ -18,7 +18,7 @@ import sys
 import tempfile
 import threading
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import libvirt
@@ -28,7 +28,7 @@ from iat_nova import conf
 from iat_nova.agent import sources, wiring
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import ownership
-from iat_nova.model import Decision
+from iat_nova.model import Decision, DomainInventory
 from iat_nova.report.log import LogLanguage
 from tests.functional.daemons import short_folder
 from tests.functional.ovs_daemons import OvsDaemons
@@ -61,7 +61,8 @@ class Passage:
         self.threads, self._on = {}, True
         sys.setprofile(self._note)
         try:
-            yield
+            with self.followed():
+                yield
         finally:
             sys.setprofile(None)
             self._on = False
@@ -156,16 +157,31 @@ def _quiet(agent: Agent, passage: Passage) -> list[set[str]]:
     return found
 
 
-def _event(agent: Agent, hypervisor: libvirt.virConnect, passage: Passage) -> set[str]:
-    """Return the modules from libvirt's event on a new guest to the guest's tenant."""
+def _event(
+    agent: Agent, hypervisor: libvirt.virConnect, passage: Passage
+) -> tuple[set[str], set[str]]:
+    """Return the modules from libvirt's event on a new guest to its tenant, and all with the rest.
+
+    The rest of the inventory's iteration checks the host, and records and reports the tenant.
+    """
     guest = next(one for one in demo_host.GUESTS if one.number == LAST)
     agent.inventory.changed.clear()
+    before: list[set[str]] = []
+    apply = agent.holding.apply
+
+    def noted(domains: Mapping[int, DomainInventory]) -> dict[int, DomainInventory]:
+        tenants = apply(domains)
+        before.append(passage.modules())
+        return tenants
+
+    agent.holding.apply = noted  # type: ignore[method-assign]
     with passage.recorded():
         hypervisor.createXML(demo_host.domain_xml(guest))
         while agent.inventory.changed.wait(EVENT_S):
             agent.get_tenant_info()
             if any(t.name == guest.name for one in agent.tenants.values() for t in one.tenants):
-                return passage.modules()
+                agent.holding.apply = apply  # type: ignore[method-assign]
+                return before[-1], passage.modules()
     raise SystemExit("the guest did not become a tenant")
 
 
@@ -175,11 +191,15 @@ def main() -> None:
     with _agent(passage) as (agent, hypervisor):
         agent.get_tenant_info()
         agent.poll()
-        event = _event(agent, hypervisor, passage)
+        tenant, event = _event(agent, hypervisor, passage)
         quiet = _quiet(agent, passage)
     if not quiet:
         raise SystemExit("no iteration was quiet")
-    for title, modules in (("quiet iteration", min(quiet, key=len)), ("guest's event", event)):
+    for title, modules in (
+        ("quiet iteration", min(quiet, key=len)),
+        ("guest's event, to its tenant", tenant),
+        ("guest's event, checks and reports after that", event - tenant),
+    ):
         print(f"{title}: {len(modules)} modules")
         for name in sorted(modules):
             print(f"  {name}")
