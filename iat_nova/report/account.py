@@ -25,8 +25,7 @@ from iat_nova.report import (
     waymap,
     words,
 )
-from iat_nova.report.last_seen import last_seen
-from iat_nova.report.subjects import Subject
+from iat_nova.report.subjects import Subject, last_seen
 from iat_nova.report.turns import Turn, concerns
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader, Recorded

@@ -19,7 +19,7 @@ from iat_nova.model import (
     WayMask,
 )
 from iat_nova.report import account, escape, port_table, times, turns, view, waymap, words
-from iat_nova.report.last_seen import last_seen
+from iat_nova.report.subjects import last_seen
 from iat_nova.report.turns import Turn
 from iat_nova.report.view import DomainView, HostView
 from iat_nova.store.reader import HistoryReader

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Find the tenant named by a text: a guest's UUID, name or libvirt name; switch, pool, host."""
+"""Find the tenant named by a text (a guest's UUID or names, switch, pool, host); when it left."""
 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Iterator
 
 from iat_nova.model import DomainInventory, Guest, Tenant, TenantKind
 from iat_nova.model.tenants import mark
 from iat_nova.report import escape
+from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
 
 _BEGIN_OF_UUID = re.compile(r"[0-9a-f]{8}[0-9a-f-]*")
@@ -91,3 +93,25 @@ def _means(text: str, one: Subject) -> bool:
     if text in names or text.lower() == one.key:
         return True
     return bool(_BEGIN_OF_UUID.fullmatch(text.lower()) and one.key.startswith(text.lower()))
+
+
+def last_seen(reader: HistoryReader, wall_s: float) -> float:
+    """Return when the tenants of the inventory of `wall_s` were measured last.
+
+    An inventory is stored when it changes: its own time is when the tenants were found.
+    """
+    newer = [*itertools.takewhile(lambda one: one.wall_s > wall_s, reader.inventories())]
+    if not newer:
+        return wall_s
+    last = reader.at(newer[-1].wall_s)
+    for _ in range(_BACK):
+        if last is None or last.iteration.wall_s <= wall_s:
+            break
+        its = reader.inventory(last.iteration.inventory_id)
+        if its is not None and its.wall_s <= wall_s:
+            return last.iteration.wall_s
+        last = reader.before(last)
+    return wall_s
+
+
+_BACK = 3  # iterations: the first ones of the next inventory may bear its time

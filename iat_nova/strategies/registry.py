@@ -27,11 +27,6 @@ class StrategyError(plugins.PluginError):
     """The strategy does not exist or does not load; the text names the available strategies."""
 
 
-def names() -> tuple[str, ...]:
-    """Return the names of all strategies, built-in and of installed packages."""
-    return (*BUILT_IN, *(point.name for point in plugins.found(NAMESPACE)))
-
-
 def make(name: str, parameters: Parameters, options: Mapping[str, Any] | None = None) -> Strategy:
     """Return a new instance of the strategy `name`. Raises `StrategyError`."""
     factory = find(name)

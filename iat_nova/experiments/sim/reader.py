@@ -12,6 +12,7 @@ from typing import Any
 
 import cattrs
 
+from iat_nova.common.plugins import found
 from iat_nova.common.readers import SCENARIO
 from iat_nova.experiments.sim import load_reader
 from iat_nova.experiments.sim.checked import Checked
@@ -79,7 +80,7 @@ def read_scenario(text: str, name: str, source: str) -> Scenario:
         "machine": list(MACHINES),
         "io": list(WriteTarget),
         "adca": list(AdcaChoice),
-        "strategy": list(strategies.names()),
+        "strategy": [*strategies.BUILT_IN, *(one.name for one in found(strategies.NAMESPACE))],
         "attachment": list(AttachmentKind),
         "profile": list(PROFILES),
         "socket": range(sockets),

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from iat_nova.model import DDIO, Priority, Sample
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import Backoff, Grant, RosterMember
-from iat_nova.strategies.layout import fair
+from iat_nova.strategies.layout import grouping
 
 
 class Candidate(NamedTuple):
@@ -109,7 +109,7 @@ def fit(roster: Roster, usable: int, held: Mapping[str, int]) -> dict[str, int]:
 
     def cut(members: Sequence[RosterMember], excess: int) -> int:
         least = {member.id: roster.least(member) for member in members}
-        return fair.cut(counts, least, excess, lambda tenant: (held.get(tenant, 0), tenant))
+        return grouping.cut(counts, least, excess, lambda tenant: (held.get(tenant, 0), tenant))
 
     for members in (roster.best_effort, roster.critical):
         excess = cut(members, excess)

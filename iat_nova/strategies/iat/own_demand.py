@@ -27,9 +27,9 @@ from typing import Final
 from iat_nova.model import Action, message
 from iat_nova.strategies.iat import demand
 from iat_nova.strategies.iat.demand import Candidate
+from iat_nova.strategies.iat.fsm import SignalRow, Table
 from iat_nova.strategies.iat.ledger import Granted, Ledger
 from iat_nova.strategies.iat.realloc import GrantVerdict, RoundView, held_back, judge, lapse
-from iat_nova.strategies.iat.rules import SignalRow, Table
 from iat_nova.strategies.iat.state import Cause, Grant, GrantTrial
 
 

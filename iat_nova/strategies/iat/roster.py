@@ -27,7 +27,6 @@ class Roster:
     inventory: DomainInventory
     members: tuple[RosterMember, ...]
     by_id: Mapping[str, RosterMember]
-    names: Mapping[str, str]
     ids: tuple[str, ...]
     stack: RosterMember | None
     sliced: tuple[RosterMember, ...]
@@ -46,7 +45,6 @@ class Roster:
             inventory=inventory,
             members=members,
             by_id={m.id: m for m in members},
-            names=inventory.names,
             ids=tuple(m.id for m in members),
             stack=stack,
             sliced=tuple(m for m in io if m.id not in behind),

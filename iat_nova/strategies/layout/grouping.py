@@ -21,10 +21,10 @@ from __future__ import annotations
 
 import dataclasses
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from iat_nova.model import Priority, TenantKind
-from iat_nova.strategies.layout import fair
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ def _serve(members: Sequence[list[Want]], ways: int, min_ways: int) -> list[Part
     excess = sum(sizes.values()) - ways
     for rank in ((Standing.BE, Standing.HOST), (Standing.PC,), (Standing.STACK,)):
         least = {number: min_ways for number in sizes if ranks[number] in rank}
-        excess = fair.cut(sizes, least, excess, lambda number: -number)
+        excess = cut(sizes, least, excess, lambda number: -number)
     return [
         Partition(
             tuple(sorted(want.tenant for want in wants)),
@@ -171,6 +171,26 @@ def _serve(members: Sequence[list[Want]], ways: int, min_ways: int) -> list[Part
         )
         for number, wants in enumerate(members)
     ]
+
+
+K = TypeVar("K")
+
+
+def cut(
+    counts: dict[K, int], least: Mapping[K, int], excess: int, order: Callable[[K], Any]
+) -> int:
+    """Take up to `excess` ways from the keys of `least`; return the number of ways still in excess.
+
+    `least`: the minimum of each key, in ways; no count falls below its minimum. Each way comes from
+    the largest count; among equal counts from the first key by `order`. `counts` changes in place.
+    """
+    while excess > 0:
+        able = [key for key, floor in least.items() if counts[key] > floor]
+        if not able:
+            return excess
+        counts[min(able, key=lambda key: (-counts[key], order(key)))] -= 1
+        excess -= 1
+    return excess
 
 
 def _count(wants: Iterable[Want], min_ways: int) -> int:

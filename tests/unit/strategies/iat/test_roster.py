@@ -56,11 +56,10 @@ class RolesTest(unittest.TestCase):
         self.assertEqual(["own", "behind"], ids(found.io))
         self.assertIsNone(found.host)
 
-    def test_by_name_and_id(self) -> None:
+    def test_by_id(self) -> None:
         """In the order of the inventory."""
         found = roster_of(guest("b"), guest("a"))
         self.assertEqual((("b", "a"), {"b", "a"}), (found.ids, set(found.by_id)))
-        self.assertEqual({"b": "b", "a": "a"}, {one: found.names[one] for one in found.ids})
         self.assertEqual(found.members[1], found.by_id["a"])
         self.assertEqual(11, found.domain.ways)
 

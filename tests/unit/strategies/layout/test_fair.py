@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.strategies.layout import fair
+from iat_nova.strategies.layout import grouping
 
 
 class CutTest(unittest.TestCase):
@@ -22,5 +22,5 @@ class CutTest(unittest.TestCase):
             ({"a": 3, "b": 1}, {"a": 3, "b": 2}, 1, 1, {"a": 3, "b": 1}),
         ):
             with self.subTest(counts=counts, least=least, excess=excess):
-                found = fair.cut(counts, least, excess, lambda key: -ord(key))
+                found = grouping.cut(counts, least, excess, lambda key: -ord(key))
                 self.assertEqual((left, after), (found, counts))
