@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from iat_nova.model import (
     DDIO,
+    CacheDomain,
     DomainInventory,
     Hold,
     Layout,
@@ -18,8 +19,10 @@ from iat_nova.model import (
     PortRates,
     Priority,
     Tenant,
+    TenantKind,
     VirtualSwitch,
     WayMask,
+    WayRequest,
 )
 from iat_nova.report import pressures, rings, sentences, times, words
 from iat_nova.store.heartbeat import AgentNow, AgentState
@@ -315,51 +318,8 @@ def mode(view: HostView) -> str:
     return "paused" if pause(view) is not None else view.now.status.mode
 
 
-TENANT_COLUMNS = (
-    "name",
-    "uuid",
-    "priority",
-    "io",
-    "cpus",
-    "model",
-    "devices",
-    "domain",
-    "ways",
-    "mask",
-    "held",
-    "bandwidth",
-    "overlaps_ddio",
-    "warnings",
-)
-MONITORED = ("occupancy_bytes", "memory_bytes_per_s")
-LONG_COLUMNS = (
-    "kind",
-    "ports",
-    "class",
-    "flavor",
-    "project",
-    "members",
-    "requested",
-    "bandwidth_min",
-    "weight",
-    "lent",
-    "shadow_ways",
-    "shadow_mask",
-    "mask_requested",
-    "ipc",
-    "references_per_s",
-    "misses_per_s",
-    "stalled",
-    "loss_least",
-    "loss_likely",
-    "loss_most",
-    "llc_share",
-    *MONITORED,
-)
-
-
 def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
-    """Return a tenant as plain values under `TENANT_COLUMNS` and `LONG_COLUMNS`."""
+    """Return a tenant as plain values; the keys are `TENANT_COLUMNS` and `LONG_COLUMNS`."""
     mask, ddio = domain.mask_of(tenant.id), domain.inbound
     decided = domain.decided_mask(tenant.id)
     shadow = domain.shadow.layout.mask_of(tenant.id) if domain.shadow else None
@@ -373,26 +333,26 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "cpus": list(tenant.cpus),
         "model": str(tenant.model),
         "devices": list(tenant.devices),
-        "ports": list(tenant.ports),
         "domain": domain.inventory.domain.id,
         "ways": mask.count if mask is not None else None,
         "mask": str(mask) if mask is not None else None,
-        "mask_requested": str(decided) if decided is not None else None,
+        "held": tenant.ways.min if tenant.ways.held else None,
+        "bandwidth": domain.layout.bandwidth_of(tenant.id) if domain.layout else None,
         "overlaps_ddio": mask.overlaps(ddio) if mask is not None and ddio is not None else None,
         "warnings": [*map(sentences.text, tenant.warnings), *_coerced(mask, decided)],
         "kind": str(tenant.kind),
+        "ports": list(tenant.ports),
         "class": tenant.class_name or None,
         "flavor": tenant.flavor,
         "project": tenant.project,
         "members": list(tenant.members),
         "requested": f"{tenant.ways.min}/{tenant.ways.initial}/{tenant.ways.max}",
-        "held": tenant.ways.min if tenant.ways.held else None,
-        "bandwidth": domain.layout.bandwidth_of(tenant.id) if domain.layout else None,
         "bandwidth_min": tenant.bandwidth_min,
         "weight": tenant.weight,
+        "lent": domain.lent_to(tenant.id),
         "shadow_ways": shadow.count if shadow is not None else None,
         "shadow_mask": str(shadow) if shadow is not None else None,
-        "lent": domain.lent_to(tenant.id),
+        "mask_requested": str(decided) if decided is not None else None,
         "ipc": round(rates.ipc, 3) if rates else None,
         "references_per_s": _whole(rates.references_per_s) if rates else None,
         "misses_per_s": _whole(rates.misses_per_s) if rates else None,
@@ -418,3 +378,12 @@ def _share(value: float | None) -> float | None:
 
 def _whole(value: float | None) -> int | None:
     return None if value is None or not math.isfinite(value) else round(value)
+
+
+_NOBODY = Tenant("", "", TenantKind.HOST, Priority.BE, False, (), WayRequest())
+_COLUMNS = tuple(tenant_row(DomainView(DomainInventory(CacheDomain(0, (), 1, 1), ())), _NOBODY))
+_SHORT = _COLUMNS.index("kind")
+TENANT_COLUMNS, LONG_COLUMNS = _COLUMNS[:_SHORT], _COLUMNS[_SHORT:]
+"""The columns of `tenant_row`, and those that are shown on request."""
+
+MONITORED = ("occupancy_bytes", "memory_bytes_per_s")
