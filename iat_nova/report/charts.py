@@ -25,6 +25,7 @@ LETTER_PX = 8.0  # of a bold 12 px name, in the widest of usual fonts (DejaVu Sa
 WAY_HEIGHT = 24.0
 LANE_HEIGHT, LANE_NAME, LANE_GAP = 33.0, 16.0, 8.0  # all ways of a tenant, its name above
 LANE_LETTERS = 80
+NARROW = 6.0  # a narrower box has no edge: edges side by side would hide the colours
 HUES = 7  # CSS classes hue0..hue6
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 
@@ -40,6 +41,11 @@ class Axis:
         """Return the position of a time."""
         part = (wall_s - self.begin_s) / max(self.end_s - self.begin_s, 1e-9)
         return LEFT + min(max(part, 0.0), 1.0) * (WIDTH - LEFT - RIGHT)
+
+    def moment(self, wall_s: float) -> str:
+        """Return local date and time, without the date on the only day of the axis."""
+        whole, day = times.moment(wall_s), times.moment(self.begin_s)[:11]
+        return whole.removeprefix(day) if times.moment(self.end_s).startswith(day) else whole
 
     def ticks(self) -> list[tuple[float, str]]:
         """Return up to about eight round times with labels, in local time."""
@@ -185,6 +191,8 @@ def curves(
         y = 8 + (height - 8) * (1 - part)
         parts.append(_rule("rule", y))
         parts.append(_label(LEFT - 8, y + 4, unit(top * part), "end"))
+        if part:  # where a narrow screen begins
+            parts.append(_label(WIDTH - RIGHT, y + 14, unit(top * part), "end", "note at-right"))
     for line in lines:
         path = _path(axis, line.points, top, height, gap_s)
         drawn = Markup('<path class="line {}" d="{}"><title>{}</title></path>')
@@ -223,6 +231,7 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
     """Draw one period: a box per segment, and the hatch over the DDIO ways."""
     begin, end = axis.x(span.begin_s), axis.x(span.end_s)
     width = max(end - begin, 0.8)
+    edge = " narrow" if width < NARROW else ""
     boxes: list[Markup] = []
     names: list[Markup] = []  # above the hatch
     for segment in waymap.segments(span.layout, span.inventory):
@@ -235,7 +244,7 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
             f"{', shared with DDIO' if segment.ddio and segment.tenants else ''}, "
             f"{_clock(span.begin_s)} to {_clock(span.end_s)}"
         )
-        boxes.append(_box(begin, y, width, tall, f"way {style}", words))
+        boxes.append(_box(begin, y, width, tall, f"way {style}{edge}", words))
         letters = int((width - 8) / LETTER_PX)
         if segment.tenants and letters >= 3:
             shown = terminal.cut(name, letters)
@@ -248,7 +257,7 @@ def _span_boxes(axis: Axis, span: Span, ways: int, colours: dict[str, str]) -> l
     for mask, whose, name in devices:
         y = (ways - mask.highest - 1) * WAY_HEIGHT
         words = f"{whose}: {amounts.ways(mask.count)}, {mask}"
-        boxes.append(_box(begin, y, width, mask.count * WAY_HEIGHT, "hatch", words))
+        boxes.append(_box(begin, y, width, mask.count * WAY_HEIGHT, f"hatch{edge}", words))
         if width > 11 * len(name):
             names.append(_label(begin + width - 6, y + 14, name, "end", "ddio-name"))
     return boxes + names

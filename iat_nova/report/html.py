@@ -117,7 +117,7 @@ def write(
             events=reader.events(EVENTS, axis.begin_s, axis.end_s if past else float("inf")),
             whole_since=_whole_since(reader, axis),
             damage=reader.damage,  # after all other reads
-            moment=times.moment,
+            moment=axis.moment,
             sentence=lambda said: escape.plain(sentences.text(said)),
             texts=words.texts,
             attached=words.ATTACHED,
@@ -234,9 +234,9 @@ def _section(
 
     speeds = gains(story.samples, story.inventory)
     tiles = [
-        *_speed_tiles(speeds, story),
+        *_speed_tiles(speeds, story, axis),
         *worth_tiles(story.samples, story.inventory),
-        *_ddio_tiles(story),
+        *_ddio_tiles(story, axis),
         *(rings.tiles(now.rings) if now is not None else []),
         stretches.tile(story.quiet, axis.begin_s, axis.end_s),
     ]
@@ -282,7 +282,7 @@ def _sets(story: _Story) -> list[str]:
     return waymap.sets(last.decision.layout, _inventory_at(story, last), SETS_WIDTH)
 
 
-def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]:
+def _speed_tiles(speeds: Sequence[Gain], story: _Story, axis: Axis) -> list[tuple[str, str]]:
     """Return value and caption of the largest gain, the largest loss and the worst moment."""
     if not speeds:
         return []
@@ -290,7 +290,7 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     most, least = max(speeds, key=lambda one: one.change), min(speeds, key=lambda one: one.change)
     worst = min(speeds, key=lambda one: one.worst)
     caption = f"of its own best speed: {names[worst.tenant]}, the slowest"
-    found = [(f"{worst.worst:.0%}", f"{caption}, at {times.moment(worst.worst_s)}")]
+    found = [(f"{worst.worst:.0%}", f"{caption}, at {axis.moment(worst.worst_s)}")]
     if least.change < 0:
         found.insert(
             0, (f"{least.change:+.1%}", f"lost most, from beginning to end: {names[least.tenant]}")
@@ -302,7 +302,7 @@ def _speed_tiles(speeds: Sequence[Gain], story: _Story) -> list[tuple[str, str]]
     return found
 
 
-def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:
+def _ddio_tiles(story: _Story, axis: Axis) -> list[tuple[str, str]]:
     """Return value and caption of DDIO's ways, and of its highest misses, with their moments."""
     found = []
     if story.spans:
@@ -310,7 +310,7 @@ def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:
         peak = next(one for one in story.spans if one.layout.ddio.count == max(counts))
         caption = f"DDIO's ways of {story.inventory.domain.ways}"
         if min(counts) != max(counts):
-            caption += f", most at {times.moment(peak.begin_s)}"
+            caption += f", most at {axis.moment(peak.begin_s)}"
         ways = f"{min(counts)} to {max(counts)}" if min(counts) != max(counts) else str(counts[0])
         found.append((ways, caption))
     misses = [
@@ -320,7 +320,7 @@ def _ddio_tiles(story: _Story) -> list[tuple[str, str]]:
     ]
     if misses:
         rate, wall_s = max(misses)
-        found.append((figures.rate(rate), f"most DDIO misses, at {times.moment(wall_s)}"))
+        found.append((figures.rate(rate), f"most DDIO misses, at {axis.moment(wall_s)}"))
     return found
 
 
@@ -354,7 +354,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
     moved += words.limits(iteration, inventory, lambda tenant: names.get(tenant, tenant))
     return {
         "stretch": None,
-        "when": times.moment(iteration.wall_s),
+        "wall_s": iteration.wall_s,
         "decision": iteration.decision,
         "state": words.state_change(iteration.decision, "→"),
         "within": words.Names(inventory, iteration.former).within,

@@ -43,7 +43,7 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Code, Reason
-from iat_nova.report import escape, moments, times, view
+from iat_nova.report import escape, html, moments, times, view
 from iat_nova.store import heartbeat
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.reader import HistoryReader
@@ -1018,8 +1018,9 @@ class TestOthers(CliCase):
         self.assertIn(f"to {times.moment(end_s - 6.2)} (", part)
         decided = re.compile(r'<td class="num inline">(\d+)</td>')
         self.assertEqual(["5", "4"], decided.findall(part)[:2])
-        self.assertIn(f"{times.moment(end_s - 6.5)}</td>", part)  # the last decision in it
-        self.assertNotIn(f"{times.moment(end_s - 5.5)}</td>", part)
+        written = html.charts.Axis(end_s - 10.5, end_s - 6.2).moment
+        self.assertIn(f"{written(end_s - 6.5)}</td>", part)  # the last decision in it
+        self.assertNotIn(f"{written(end_s - 5.5)}</td>", part)
         # Without a begin: the day before the end.
         self.assertEqual(part.count("<tr"), self.run_it(
             "report", f"--until={until}", "-o", "-")[1].count("<tr"))  # fmt: skip

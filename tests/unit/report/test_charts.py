@@ -80,6 +80,15 @@ class AxisTest(ChartCase):
                 self.assertEqual([one for one in (first, second) if one][:count], texts)
                 self.assertTrue(all(begin_s <= at_s <= begin_s + span_s for at_s, _ in found))
 
+    def test_moments(self):
+        """Without the date where the page has no other, which a time outside has."""
+        for axis, at_s, said in (
+            (AXIS, 60.0, "02:01:00"),
+            (AXIS, 86460.0, "1970-01-02 02:01:00"),
+            (Axis(60.0, 86460.0), 60.0, "1970-01-01 02:01:00"),
+        ):
+            self.assertEqual(said, axis.moment(at_s))
+
     def test_steps(self):
         """From a second to a day, each a part of the next larger unit."""
         for span_s, second in (
@@ -184,6 +193,14 @@ class WaysTest(ChartCase):
             found = shapes(self.bands(stories.layout(2), 100.0, 100.0 + width))
             self.assertEqual(count, sum(one.startswith("ddio-name") for one in found))
 
+    def test_no_edges_side_by_side(self):
+        """Edges of very short periods would cover the colours between them."""
+        for width, edge in ((5.0, " narrow"), (6.0, "")):
+            found = shapes(self.bands(stories.layout(2), 100.0, 100.0 + width))
+            self.assertTrue(found[0].startswith(f"way hue0{edge} 172.0 "), found)
+            (hatch,) = (one for one in found if one.startswith("hatch"))
+            self.assertTrue(hatch.startswith(f"hatch{edge} 172.0 "), hatch)
+
     def test_ports(self):
         """Ports with a class of their own are hatched, the first by its name."""
         ports = (
@@ -279,7 +296,9 @@ class CurveTest(ChartCase):
             [
                 "rule 72.0 120.0 988.0 120.0 ",
                 "rule 72.0 64.0 988.0 64.0 ",
+                "note at-right 988.0 78.0 end 30 M/s",
                 "rule 72.0 8.0 988.0 8.0 ",
+                "note at-right 988.0 22.0 end 60 M/s",
                 "line a M72.0 120.0L172.0 64.0M372.0 36.0M473.0 8.0L572.0 120.0 misses",
                 "limit 72.0 64.0 988.0 64.0 ",
                 "note 984.0 59.0 end busy",
