@@ -13,7 +13,7 @@ from tests.unit.hardware.test_pqos import MsrCase
 SOCKET = (4, 5, 6, 7)
 
 
-class PqosSnapshot(MsrCase, unittest.TestCase):
+class AgentsCase(MsrCase):
     """Two sockets; each agent has an allocator and a snapshot of its own, and one file."""
 
     def setUp(self):
@@ -49,6 +49,10 @@ class PqosSnapshot(MsrCase, unittest.TestCase):
     def plug(self, *cpus):
         for cpu in cpus:
             self.cpus.plug(cpu)
+
+
+class PqosSnapshot(AgentsCase, unittest.TestCase):
+    """What one agent after the other restores."""
 
     def end_with_a_socket_offline(self):
         """Let an agent write to both sockets, and end while one of them is offline."""
