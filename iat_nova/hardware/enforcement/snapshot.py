@@ -173,8 +173,10 @@ class Snapshot:
         Call before the first write to them. `names`: the parts about to be written, None for all;
         settings saved earlier stay. Raises `HardwareError`.
         """
-        self._check_sole()
         wanted = self._memory.keys() if names is None else self._memory.keys() & names
+        if not wanted:  # nothing is written
+            return
+        self._check_sole()
         saved = self._memory | {
             name: _joined(self._memory[name], self._found(name)) for name in wanted
         }

@@ -4,6 +4,7 @@
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
 from iat_nova.hardware.enforcement.enforcer import SavedFirst
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Snapshot
@@ -124,6 +125,19 @@ class SavedFirstTest(unittest.TestCase):
                 self.assertEqual({0: 1, 1: 1, 2: 0}, self.registers.values)
         SavedFirst(self.registers, self.process()).close()
         self.assertEqual({0: 0, 1: 0, 2: 0}, self.registers.values)
+
+    def test_counters_without_registers_beside_another_writer(self) -> None:
+        """They write nothing: also new guests are counted by an agent that only observes."""
+        lock, counters = self.folder / "lock", mock.Mock()
+        keeper = Snapshot({}, snapshot=self.folder / "s.json", lock=lock)
+        with keeper.only_writer():
+            lock.unlink()
+            with self.process().only_writer():
+                for _ in range(2):
+                    with self.assertRaises(HostTaken):
+                        keeper.keep_lock()
+                    SavedFirst(counters, keeper).watch((0,))
+        self.assertEqual(2, counters.watch.call_count)
 
     def test_nothing_is_written_again(self) -> None:
         """As long as the CPUs are the same."""
