@@ -149,7 +149,7 @@ class EnforcerTest(unittest.TestCase):
             enforcer = Enforcer(allocator, self.ddio)
             inventory = dataclasses.replace(INVENTORY, domain=domain)
             if whole is None:
-                with raises(self, HardwareError, "50 % of .* is not known; .*_gbps"):
+                with raises(self, HardwareError, "50 % of .*: the value .* is unknown; .*_gbps"):
                     enforcer.apply(inventory, half)
             else:
                 enforcer.apply(inventory, half)
