@@ -42,6 +42,7 @@ class View:
         self.readers = frozenset(one.id for one in tenants if one.io or one.has_device)
         self.inbound = readings.inbound(sample)
         self.busy = self.inbound > parameters.threshold_miss_low_per_s
+        self._all_fills = self.fills(self.ids) + self.inbound
 
     def stake(self, who: frozenset[str]) -> float:
         """Return the total gain if these tenants never missed."""
@@ -96,8 +97,7 @@ class View:
 
     def relief(self, whom: frozenset[str], kept_out: float) -> float:
         """Return the possible gain of tenants `whom` without `kept_out` fills per second."""
-        fills = self.fills(self.ids) + self.inbound
-        return self.stake(whom) * kept_out / fills if fills else 0.0
+        return self.stake(whom) * kept_out / self._all_fills if self._all_fills else 0.0
 
 
 def saved(before: float, after: float) -> float:

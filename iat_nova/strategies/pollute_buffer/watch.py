@@ -27,7 +27,11 @@ A cause is given once the change of load is certain.
 def watch(state: State, now: Now) -> Watched:
     """Compare a sample outside of trials with the load for which the present masks were chosen."""
     found = max(_deviations(state, now), default=None, key=lambda one: one[:2])
-    deviation, changed = (found[0], found[2]) if found else (0.0, message("no-tenant-awake"))
+    deviation, changed = 0.0, message("no-tenant-awake")
+    if found:
+        deviation, tenant, code, amounts = found
+        values = {name: _short(one) for name, one in amounts.items()}
+        changed = message(code, tenant=tenant, change=_short(deviation), **values)
     settling = state.counted < judge.ENOUGH
     limit = OTHER_LOAD if settling else judge.unusual(CHANGED, state.deviation)
     if deviation > limit:
@@ -70,8 +74,8 @@ def _short(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def _deviations(state: State, now: Now) -> Iterator[tuple[float, str, Message]]:
-    """Yield each tenant's deviation from the judged load, the tenant, and what deviates.
+def _deviations(state: State, now: Now) -> Iterator[tuple[float, str, str, dict[str, float]]]:
+    """Yield each tenant's deviation from the judged load, the tenant, and its message and amounts.
 
     The quantity is the one with the largest deviation among the quantities that matter. The host's
     own processes are left out (`judge.other_loads`).
@@ -82,7 +86,7 @@ def _deviations(state: State, now: Now) -> Iterator[tuple[float, str, Message]]:
         old, new = before.get(tenant), after.get(tenant)
         if old is None or new is None:
             code = "woke-up" if old is None else "fell-asleep"
-            yield 1.0, tenant, message(code, tenant=tenant, change=1.0)
+            yield 1.0, tenant, code, {}
             continue
         matter = [("speed-changed", old.speed, new.speed)]
         if max(old.stalled, new.stalled) > judge.PAYS:
@@ -93,5 +97,4 @@ def _deviations(state: State, now: Now) -> Iterator[tuple[float, str, Message]]:
         change, code, was, present = max(
             (readings.change(a, b), code, a, b) for code, a, b in matter
         )
-        values = {"change": _short(change), "before": _short(was), "after": _short(present)}
-        yield change, tenant, message(code, tenant=tenant, **values)
+        yield change, tenant, code, {"before": was, "after": present}
