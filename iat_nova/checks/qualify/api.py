@@ -56,15 +56,12 @@ class Chart:
     ticks: Sequence[tuple[float, str]]
 
 
-class Walker(Protocol):
-    """A walk through an array in random order; each access waits for the previous access."""
+Walker = Callable[[int, int, int], Callable[[], float]]
+"""(CPU, size, accesses) -> a function that walks through an array of `size` bytes on the CPU.
 
-    def __call__(self, cpu: int, size: int, accesses: int) -> Callable[[], float]:
-        """Create an array of `size` bytes and walk through the array once, on a CPU.
-
-        Return a function that makes `accesses` accesses and returns the seconds taken. Raises
-        `Unavailable`.
-        """
+The array was walked once. The function makes `accesses` accesses in random order, each waits for
+the previous access, and returns the seconds taken. Raises `Unavailable`.
+"""
 
 
 class InboundTraffic(Protocol):
@@ -88,14 +85,11 @@ class InboundTraffic(Protocol):
         """
 
 
-class Streams(Protocol):
-    """A program that moves data between CPUs and memory at full speed."""
+Streams = Callable[[Sequence[int]], float]
+"""A program that moves data between CPUs and memory at full speed; returns their bytes per second.
 
-    def __call__(self, cpus: Sequence[int]) -> float:
-        """Return the total rate of all `cpus` at once, in bytes per second.
-
-        Raises `Unavailable`.
-        """
+Raises `Unavailable`.
+"""
 
 
 class Have(Protocol):

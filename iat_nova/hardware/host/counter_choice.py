@@ -14,67 +14,65 @@ from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.counters.perf import DomainReader, PerfCounters
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface
 from iat_nova.hardware.host.probe import Host
-from iat_nova.model import message
+from iat_nova.model import Message, message
 
 
 def ddio_counters(
     host: Host, wanted: str, slices: int | None
 ) -> tuple[DomainReader | None, ChosenInterface]:
     """Choose the reader of DDIO's hits and misses, None if the host has no such counters."""
-    role = "ddio counters"
-    model = host.model
+    reader, chosen, why = _ddio_reader(host, wanted, slices)
+    return reader, ChosenInterface("ddio counters", chosen, why)
+
+
+def _ddio_reader(
+    host: Host, wanted: str, slices: int | None
+) -> tuple[DomainReader | None, str, Message]:
+    """Return the reader, the name of its interface, and the reason."""
+    model, pmus = host.model, host.roots.pmus
     if model is None:
-        return None, ChosenInterface(role, "none", message("cpu-without-events"))
+        return None, "none", message("cpu-without-events")
     try:
         if model.cha is None:
-            return _fabric_counters(host, model)
-        pmus = cha_pmus(host.roots.pmus)
+            return _fabric_reader(host, model)
+        count = len(cha_pmus(pmus))
     except HardwareError as error:
-        return None, ChosenInterface(role, "none", error.message)
+        return None, "none", error.message
+    if slices is not None:  # at least one per cluster
+        slices = max(slices, *(len(cache.nodes) for cache in host.topology.caches()))
     if wanted == "msr":
-        return _cha_by_registers(host, model, len(pmus), _slices(host, slices))
-    if not pmus:
-        return None, ChosenInterface(role, "none", message("cha-pmus-absent"))
+        return _register_reader(host, model, count, slices)
+    if not count:
+        return None, "none", message("cha-pmus-absent")
     reader = ChaPerf(
         model.cha,
         lambda: {cpu: one.id for one in host.topology.caches() for cpu in one.cpus},
-        slices=_slices(host, slices),
-        find=lambda: cha_pmus(host.roots.pmus),
+        slices=slices,
+        find=lambda: cha_pmus(pmus),
     )
-    return reader, ChosenInterface(role, "perf", message("cha-pmus-counted", pmus=len(pmus)))
+    return reader, "perf", message("cha-pmus-counted", pmus=count)
 
 
-def _slices(host: Host, wanted: int | None) -> int | None:
-    """Return the number of slices to count per package, at least one per cluster; None: all."""
-    if wanted is None:
-        return None
-    clusters = (len(cache.nodes) for cache in host.topology.caches())
-    return max(wanted, *clusters)
-
-
-def _cha_by_registers(
+def _register_reader(
     host: Host, model: Model, slices: int, counted: int | None
-) -> tuple[DomainReader | None, ChosenInterface]:
-    role = "ddio counters"
+) -> tuple[DomainReader | None, str, Message]:
     if model.cha_registers is None:
-        why = message("cha-registers-unknown", cpu=model.name)
-        return None, ChosenInterface(role, "none", why)
+        return None, "none", message("cha-registers-unknown", cpu=model.name)
     if not slices:
-        return None, ChosenInterface(role, "none", message("slices-unknown"))
-    return cha_registers(host, model, slices, counted), ChosenInterface(role, "msr", ASKED)
+        return None, "none", message("slices-unknown")
+    return cha_registers(host, model, slices, counted), "msr", ASKED
 
 
-def _fabric_counters(host: Host, model: Model) -> tuple[DomainReader | None, ChosenInterface]:
+def _fabric_reader(host: Host, model: Model) -> tuple[DomainReader | None, str, Message]:
     """Return counters of lines that devices write, for CPUs that do not count hits and misses."""
-    role = "ddio counters"
     if not model.fabric:
-        return None, ChosenInterface(role, "none", message("fabric-event-unknown"))
+        return None, "none", message("fabric-event-unknown")
     if fabric_pmu(host.roots.pmus) is None:
-        return None, ChosenInterface(role, "none", message("fabric-pmu-absent"))
+        return None, "none", message("fabric-pmu-absent")
     reader = FabricPerf(
         model.fabric, host.topology.caches, find=lambda: fabric_pmu(host.roots.pmus)
     )
-    return reader, ChosenInterface(role, "perf", message("fabric-chosen"))
+    return reader, "perf", message("fabric-chosen")
 
 
 def cha_registers(host: Host, model: Model, slices: int, counted: int | None) -> ChaMsr:
