@@ -14,15 +14,13 @@ from pathlib import Path
 from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.hardware.cat import cpuid
 from iat_nova.hardware.ddio import irdt, pci_place
-from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
+from iat_nova.hardware.ddio.iordt_registers import SWITCH, Tag, TagRegisters
 from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, Msr
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, DevicePort, Message, message
 
 TABLE = Path("/sys/firmware/acpi/tables/IRDT")
-CLASSES_ON, RMIDS_ON = 1 << 0, 1 << 1
-"""Bits of `msr.L3_IO_QOS_CFG`, the switch of a cache domain."""
 
 SHARED_CLASSES = 1
 """Classes of service for ports with ways of their own, on a host with several cache domains.
@@ -43,7 +41,7 @@ class IoRdt:
     def described(self) -> Message:
         """Return the message on ports, channels, tags and switches."""
         table = self.registers.table
-        on = tuple(str(domain) for domain, value in self.switches.items() if value & CLASSES_ON)
+        on = tuple(str(one) for one, value in self.switches.items() if value & SWITCH[Tag.CLASS])
         return message(
             "iordt-present",
             ports=len(table.ports()),

@@ -29,10 +29,9 @@ from typing import Any
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import DEVICES, PREFIX, ResctrlFs
-from iat_nova.hardware.ddio import iordt, iordt_found
-from iat_nova.hardware.ddio.iordt import CLASSES_ON, IoRdt
-from iat_nova.hardware.ddio.iordt_found import FoundTags
-from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
+from iat_nova.hardware.ddio import iordt, iordt_registers
+from iat_nova.hardware.ddio.iordt import IoRdt
+from iat_nova.hardware.ddio.iordt_registers import FoundTags, Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
 from iat_nova.hardware.ddio.ways import FixedDdio, MsrDdio
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr
@@ -66,7 +65,7 @@ class DeviceClass:
     `found` has the ways of devices while they have no class.
     """
 
-    shape = iordt_found.shape(CLASSES_ON)
+    shape = iordt_registers.saved_shape(Tag.CLASS)
 
     def __init__(
         self,
@@ -83,7 +82,7 @@ class DeviceClass:
         self._registers = functools.cache(registers)
         self._domains = domains
         self._found = found
-        self._settings = FoundTags(msr, topology, self._registers, Tag.CLASS, CLASSES_ON)
+        self._settings = FoundTags(msr, topology, self._registers, Tag.CLASS)
         self.reachable = self._settings.reachable
         self._saved = SavedKeys()
         self._tags: dict[Channel, int] = {}  # as written; empty while devices have no class
@@ -132,7 +131,7 @@ class DeviceClass:
             raise HardwareError(message("iordt-ways-unknown", domain=domain.id))
         tags = self._tags or self._tag(domain, ways, undo)
         self._set(GROUP, domain.id, ways, undo)
-        self._settings.switch(cpu, CLASSES_ON, undo)
+        self._settings.switch(cpu, True, undo)
         return tags
 
     def _tag(self, domain: CacheDomain, ways: WayMask, undo: list[Step]) -> dict[Channel, int]:
@@ -334,7 +333,7 @@ class DeviceClass:
         if not (self._fs.root / "schemata").exists():  # not mounted any more
             return ()
         groups = [name for name in self._fs.groups() if name.startswith(GROUP)]
-        return iordt_found.remove_groups(self._fs, groups)
+        return iordt_registers.remove_groups(self._fs, groups)
 
 
 def _names(channels: Iterable[Channel]) -> tuple[str, ...]:

@@ -15,10 +15,8 @@ from typing import Any
 
 from iat_nova.hardware.api import HardwareError, TenantCounts
 from iat_nova.hardware.cat.resctrl_fs import PORTS, ResctrlFs
-from iat_nova.hardware.ddio import iordt_found
-from iat_nova.hardware.ddio.iordt import RMIDS_ON
-from iat_nova.hardware.ddio.iordt_found import FoundTags
-from iat_nova.hardware.ddio.iordt_registers import Tag, TagRegisters
+from iat_nova.hardware.ddio import iordt_registers
+from iat_nova.hardware.ddio.iordt_registers import FoundTags, Tag, TagRegisters
 from iat_nova.hardware.kernel.msr import Msr
 from iat_nova.hardware.kernel.rollback import Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
@@ -35,7 +33,7 @@ class PortMonitor:
     it for devices. Nothing is read before the first use.
     """
 
-    shape = iordt_found.shape(RMIDS_ON)
+    shape = iordt_registers.saved_shape(Tag.RMID)
 
     def __init__(
         self,
@@ -48,7 +46,7 @@ class PortMonitor:
     ) -> None:
         self._fs = fs
         self._registers = functools.cache(registers)
-        self._found = FoundTags(msr, topology, self._registers, Tag.RMID, RMIDS_ON)
+        self._found = FoundTags(msr, topology, self._registers, Tag.RMID)
         self.reachable = self._found.reachable
         self._occupancy, self._traffic = occupancy, traffic
         self._groups: dict[Key, str] = {}  # paths
@@ -100,7 +98,7 @@ class PortMonitor:
                 groups[key] = self._fs.monitor(f"{PORTS}{number}")
                 self._tag(groups[key], [*channels[key[1]]], registers, undo)
             for domain_id in dict.fromkeys(domain for domain, _ in wanted):
-                self._found.switch(self._found.cpu(domain_id), RMIDS_ON, undo)
+                self._found.switch(self._found.cpu(domain_id), True, undo)
         self._groups, self._before = groups, before
 
     def _tag(
@@ -169,7 +167,7 @@ class PortMonitor:
     def remove_groups(self) -> tuple[Message, ...]:
         """Remove the groups of ports; return messages."""
         paths = [self._fs.monitor(name) for name in self._fs.monitors() if name.startswith(PORTS)]
-        return iordt_found.remove_groups(self._fs, paths)
+        return iordt_registers.remove_groups(self._fs, paths)
 
     def release(self) -> tuple[Message, ...]:
         """Restore devices' RMIDs without a snapshot, as `DeviceClass.release` does."""

@@ -7,17 +7,28 @@ link's flags say so. Other bits are kept as found.
 libpqos cannot be used here. It refuses to tag while the switch (`msr.L3_IO_QOS_CFG`) is off, but a
 device without a tag fills the ways of class 0 as soon as the switch is on. The call that sets
 libpqos's switch also resets all masks and associations of the host, also those of other programs.
+
+Tags, and the switches of cache domains, are saved as an agent found them before the first write. A
+restore begins with the switch, because channels without a tag would fill the ways, or count for the
+RMID, that the tag 0 stands for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import enum
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
 
-from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.ddio.irdt import Channel, Irdt, Link
-from iat_nova.hardware.kernel.msr import with_bits
+from iat_nova.hardware.api import DomainOffline, HardwareError, LastingRefusal
+from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
+from iat_nova.hardware.ddio.irdt import MOST_CHANNELS, Channel, Irdt, Link
+from iat_nova.hardware.kernel import shape
+from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, Msr, with_bits
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
-from iat_nova.model import message
+from iat_nova.hardware.kernel.rollback import Reach, Step, put_all_back
+from iat_nova.hardware.kernel.topology import Topology
+from iat_nova.model import Message, message
 
 _NUMBER = 0x7FFF  # a class or RMID; the top bit of the shorter registers is left out
 
@@ -114,3 +125,119 @@ class TagRegisters:
 
 def _address(link: Link, tag: Tag) -> int | None:
     return link.class_address if tag is Tag.CLASS else link.rmid_address
+
+
+SWITCH = {Tag.CLASS: 1 << 0, Tag.RMID: 1 << 1}
+"""The bits of `msr.L3_IO_QOS_CFG`, the switch of a cache domain."""
+
+_SWITCH_OFFLINE = {Tag.CLASS: "iordt-switch-offline", Tag.RMID: "iordt-rmid-switch-offline"}
+_SWITCH_RESTORED = {Tag.CLASS: "iordt-switch-restored", Tag.RMID: "iordt-rmid-switch-restored"}
+_TAG_RESTORED = {Tag.CLASS: "iordt-tag-restored", Tag.RMID: "iordt-rmid-restored"}
+
+
+def saved_shape(tag: Tag) -> shape.Shape:
+    """Return the schema of saved switches and tags of one kind."""
+    switches = shape.mapping(shape.NUMBER, shape.one_of((0, SWITCH[tag])))
+    bounds = (255, MOST_CHANNELS - 1, 2**32 - 1)  # of link, number in the link, value
+    tags = shape.row(shape.INDEX, *(shape.whole(0, most) for most in bounds))
+    return shape.record({"switches": switches, "tags": shape.listing(tags)})
+
+
+def remove_groups(fs: ResctrlFs, names: Collection[str]) -> tuple[Message, ...]:
+    """Remove groups of resctrl whose numbers no tag has any more; return messages."""
+
+    def remove(name: str) -> Message:
+        fs.remove(name)
+        return message("removed", path=str(fs.root / name))
+
+    if not names:
+        return ()
+    with fs.locked():
+        return put_all_back(names, remove)
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundTags:
+    """Switches and tags of one kind. `registers` returns the registers."""
+
+    msr: Msr
+    topology: Topology
+    registers: Callable[[], TagRegisters]
+    tag: Tag
+
+    @property
+    def bit(self) -> int:
+        """The bit of the switch."""
+        return SWITCH[self.tag]
+
+    def is_on(self, cpu: int) -> bool:
+        """Return whether the switch of a CPU's cache domain is on."""
+        return bool(self.msr.read(cpu, L3_IO_QOS_CFG) & self.bit)
+
+    def switch(self, cpu: int, on: bool, undo: list[Step]) -> bool:
+        """Set the switch of a CPU's domain; return whether it differed."""
+        now = self.msr.read(cpu, L3_IO_QOS_CFG)
+        value = with_bits(now, self.bit if on else 0, self.bit)
+        if value == now:
+            return False
+        undo.append(lambda: self.msr.write(cpu, L3_IO_QOS_CFG, now))
+        self.msr.write(cpu, L3_IO_QOS_CFG, value)
+        if (kept := self.msr.read(cpu, L3_IO_QOS_CFG)) != value:
+            raise LastingRefusal(message("iordt-switch-differs", value=value, now=kept))
+        return True
+
+    def cpu(self, domain: int) -> int:
+        """Return a CPU of a domain that is online. Raises `DomainOffline`."""
+        for cache in self.topology.caches():
+            if cache.id == domain:
+                return cache.cpus[0]
+        raise DomainOffline(domain)
+
+    def save(self) -> dict[str, Any]:
+        """Return, as plain JSON values, the settings for `restore`."""
+        switches = {
+            str(one.id): self.msr.read(one.cpus[0], L3_IO_QOS_CFG) & self.bit
+            for one in self.topology.caches()
+        }
+        tags = self.registers().read(self.tag)
+        return {"switches": switches, "tags": [[*one, value] for one, value in tags.items()]}
+
+    def cleared(self) -> dict[str, Any]:
+        """Return, as `save` does, switches that are off and tags with the number 0."""
+        switches = {str(one.id): 0 for one in self.topology.caches()}
+        tags = [[*one, 0] for one in self.registers().channels(self.tag)]
+        return {"switches": switches, "tags": tags}
+
+    def reachable(self, saved: Mapping[str, Any]) -> Reach:
+        """Divide the settings: the switch of a domain without online CPUs is out of reach."""
+        there = {str(cache.id) for cache in self.topology.caches()}
+        later = {domain: one for domain, one in saved["switches"].items() if domain not in there}
+        now = {domain: one for domain, one in saved["switches"].items() if domain in there}
+        return Reach(
+            {"switches": now, "tags": saved["tags"]} if now or saved["tags"] else None,
+            {"switches": later, "tags": []} if later else None,
+            tuple(message(_SWITCH_OFFLINE[self.tag], domain=domain) for domain in later),
+        )
+
+    def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
+        """Restore switches and tags; return a message for each change. May be repeated."""
+
+        def switch(domain: str) -> Message | None:
+            on = bool(saved["switches"][domain])
+            if not self.switch(self.cpu(int(domain)), on, []):
+                return None
+            return message(_SWITCH_RESTORED[self.tag], domain=int(domain), on=int(on))
+
+        def tag(one: list[int]) -> Message | None:
+            channel, value = Channel(*one[:-1]), one[-1]
+            if now.get(channel) == value:
+                return None
+            registers.write(channel, self.tag, value)
+            return message(_TAG_RESTORED[self.tag], channel=str(channel), value=value)
+
+        done = put_all_back(saved["switches"], switch)  # after a failure, the tags must stay
+        if not saved["tags"]:
+            return done
+        registers = self.registers()
+        now = registers.read(self.tag)
+        return (*done, *put_all_back(saved["tags"], tag))
