@@ -385,14 +385,12 @@ class Journal:
         self._watchdog.close()
 
     def _warn(self, warnings: tuple[Reason, ...]) -> None:
-        """Report new warnings and keep all warnings for the status."""
         for warning in warnings:
             if warning not in self._warnings:
                 self._tell("warning", warning.message)
         self._warnings = warnings
 
     def _warn_of_tenants(self, inventories: Mapping[int, DomainInventory]) -> None:
-        """Report warnings of tenants that are new, and warnings that are over."""
         before, now = self._of_tenants, own_warnings(inventories.values())
         self._of_tenants = now
         for name, said in now:

@@ -410,6 +410,5 @@ class Agent:
 
 
 def _ddio_fixed(inventory: DomainInventory) -> DomainInventory:
-    """Return the inventory with DDIO marked as not resizable."""
     domain = dataclasses.replace(inventory.domain, ddio_resizable=False)
     return dataclasses.replace(inventory, domain=domain)

@@ -68,7 +68,6 @@ class OnDisk:
 
 
 def _others(running: Settings, now: Settings) -> Iterator[Message]:
-    """Yield a message for each option that differs."""
     for field in dataclasses.fields(running):
         was, is_now = getattr(running, field.name), getattr(now, field.name)
         if field.compare and was != is_now:

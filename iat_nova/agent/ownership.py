@@ -119,7 +119,6 @@ class Ownership:
             LOG.warning("%s", message("hand-over-unusable", path=str(self.left_files.path)))
 
     def _restore(self, snapshot: Snapshot) -> None:
-        """Restore the original settings at the end."""
         restored = settled(self.machine.watch(), lambda: restoring.all_back(snapshot))
         for line in restored.done:
             LOG.info("%s", message("setting-restored", setting=line))

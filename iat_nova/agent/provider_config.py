@@ -113,7 +113,6 @@ def render(offer: Offer, node: str = COMPUTE_NODE, reasons: Iterable[str] = ()) 
 
 
 def _wrapped(comment: str) -> list[str]:
-    """Return a comment in lines that fit a terminal."""
     text = " ".join(comment.splitlines())
     return textwrap.wrap(text, 78, subsequent_indent="  ", break_on_hyphens=False)
 
@@ -210,7 +209,6 @@ def _count(inventory: Mapping[str, Any], key: str, missing: str | None = None) -
 
 
 def _nodes(document: object) -> Iterator[str]:
-    """Yield the names and UUIDs of the nodes in a provider.yaml."""
     providers = document.get("providers") if isinstance(document, Mapping) else None
     for provider in providers if isinstance(providers, Iterable) else ():
         identification = provider.get("identification") if isinstance(provider, Mapping) else None

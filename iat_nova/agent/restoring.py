@@ -197,7 +197,6 @@ def _recovered(left: HandOverFiles, keeper: Snapshot) -> bool:
 
 
 def _removed(left: HandOverFiles) -> Message | None:
-    """Remove the hand-over files; return the error message, or None."""
     try:
         left.remove()
     except SnapshotError as error:

@@ -49,7 +49,6 @@ def _measured(inventory: DomainInventory, owners: Mapping[int, DomainInventory])
 
 
 def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_s: float) -> Sample:
-    """Make one domain's sample."""
     per_s = 1.0 / interval_s
     tenants = {}
     for tenant in inventory.tenants:
@@ -84,7 +83,6 @@ def _sample(inventory: DomainInventory, before: Counts, after: Counts, interval_
 
 
 def _of_domain(counts: Counts, domain: int) -> tuple[int | None, ...]:
-    """Return the counts of a cache domain, and of the devices of its socket."""
     return *counts.domains.get(domain, _NO_COUNTS), *counts.inbound.get(domain, _NEITHER)
 
 
@@ -129,7 +127,6 @@ def _monitored(
 def _ports(
     inventory: DomainInventory, before: Counts, after: Counts, per_s: float
 ) -> dict[str, PortRates]:
-    """Return the rates of the domain's ports that are counted."""
     domain = inventory.domain
     return {
         port.id: found

@@ -209,7 +209,6 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
 
 
 def _not_restored(left: HandOverFiles) -> Finding:
-    """Return why the host may still have an agent's settings."""
     if left.lately:
         state = message("handed-over-lately", within_s=left.within_s)
         return Finding("hand-over", Level.NOTE, state, message("adopt-or-restore"))
@@ -217,7 +216,6 @@ def _not_restored(left: HandOverFiles) -> Finding:
 
 
 def _configuration(settings: Settings) -> list[Finding]:
-    """Return the files that were read, and options that prevent writes to the hardware."""
     files = tuple(settings.read_files)
     read = message("files-read", files=files) if files else message("no-file-read")
     found = [Finding("configuration files", Level.OK, read)]
@@ -235,11 +233,7 @@ def _configuration(settings: Settings) -> list[Finding]:
     return found
 
 
-# --------------------------------------------------------------------------- who runs here
-
-
 def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Finding]:
-    """Examine guests, virtual switch and policy."""
     found: list[Finding] = []
     domains: tuple[CacheDomain, ...] = ()
     if machine is not None:
@@ -287,7 +281,6 @@ def _bandwidth(settings: Settings, domains: tuple[CacheDomain, ...]) -> list[Fin
 
 
 def _facts(settings: Settings, domains: tuple[CacheDomain, ...]) -> Facts:
-    """Read the facts of the host once."""
     source = sources.inventory(
         settings,
         lambda: read_host(domains, settings.sysfs_root, wall_s=time.time()),
@@ -345,7 +338,6 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
 
 
 def _source(warning: Message) -> str:
-    """Return the source of a warning."""
     return _SOURCES.get(warning.code.partition("-")[0], "inventory")
 
 

@@ -93,7 +93,6 @@ def find(
 
 
 def _masked(other_config: Mapping[str, str]) -> tuple[tuple[int, ...], tuple[Message, ...]]:
-    """Return the CPUs of the mask, and its errors; no CPUs where DPDK is off."""
     mask = other_config.get("pmd-cpu-mask")
     # dpdk-init=try starts DPDK as well, but continues after a failure.
     if mask is None or other_config.get("dpdk-init", "").lower() not in ("true", "try"):

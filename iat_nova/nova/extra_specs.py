@@ -165,7 +165,6 @@ def _asks(name: str) -> bool:
 
 
 def _value(key: Key, text: str) -> str | None:
-    """Return the value, or None if the key does not allow this text."""
     if key.values:
         return text if text in key.values else None
     number = _number(text)
@@ -181,7 +180,6 @@ def _number(text: str) -> int | None:
 
 
 def _refused(key: Key, text: str) -> SpecProblem:
-    """Return why a value is not used."""
     shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."
     if not key.values:
         bounds: dict[str, SpecValue] = {"least": key.least, "most": key.most}

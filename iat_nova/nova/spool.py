@@ -96,7 +96,6 @@ def _text(value: object, name: str) -> str:
 
 
 def _data(value: object) -> object:
-    """Return the fields of one of Nova's versioned objects."""
     return _member(value, "nova_object.data")
 
 

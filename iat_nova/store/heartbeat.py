@@ -359,7 +359,6 @@ def _said(descriptor: int) -> Beat | None:
 
 
 def _beat(plain: Any) -> Beat:
-    """Return the report in a JSON value. Raises `untrusted.Unreadable`."""
     if not isinstance(plain, dict):
         raise untrusted.Unreadable("it is not an object")
     return Beat(

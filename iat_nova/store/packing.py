@@ -123,7 +123,6 @@ _LISTED = ("tenants", "ports")  # all other fields are rates
 
 
 def _counted(sample: Sample) -> dict[str, Any]:
-    """Return a sample in plain JSON types."""
     interval_s = sample.interval_s
     plain: dict[str, Any] = {name: getattr(sample, name) for name in _MEASURED}
     plain["tenants"] = {

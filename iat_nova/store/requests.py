@@ -152,7 +152,6 @@ class Holds:
             self._above.remove(FOLDER)
 
     def _names(self) -> list[str]:
-        """Return the names of the first `MOST_HOLDS` files, sorted."""
         if self._above.glance(FOLDER) is None:
             return []
         try:

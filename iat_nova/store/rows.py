@@ -144,7 +144,6 @@ class Rows:
             )
 
     def _inventory_id(self, connection: sqlite3.Connection, numbered: tuple[int, Inventory]) -> int:
-        """Return the row id of an inventory; insert a row if the inventory is new."""
         number, inventory = numbered
         if self._inventory_row is None or self._inventory_row.number != number:
             insert = "INSERT INTO inventory (wall_s, body) VALUES (?, ?)"
@@ -166,7 +165,6 @@ class Rows:
     def _settings_id(
         self, connection: sqlite3.Connection, settings: SettingsInForce | None, wall_s: float
     ) -> int | None:
-        """Return the row id of the settings; insert a row for changed settings."""
         if settings is None:
             return None
         if self._settings_row is None or self._settings_row[0] != settings:
@@ -185,7 +183,6 @@ def insert_event(connection: sqlite3.Connection, event: Event) -> None:
 
 
 def _inserted(connection: sqlite3.Connection, statement: str, *values: object) -> int:
-    """Insert a row; return its id."""
     row = connection.execute(statement, values).lastrowid
     assert row is not None
     return row

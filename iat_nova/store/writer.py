@@ -329,14 +329,12 @@ class _Writer:
         return self._connection
 
     def _failed(self, error: Exception) -> None:
-        """Set `problem` and close the file."""
         self.problem = (
             str(error) if isinstance(error, db.HistoryError) else db.explain(self._path, error)
         )
         self.close()
 
     def _set_aside(self, error: Exception) -> bool:
-        """Rename an unusable file; return False if not needed, or if the rename fails."""
         older = error.schema if isinstance(error, db.OlderSchema) else None
         if older is None and not db.is_damage(error):
             return False

@@ -25,8 +25,6 @@ _UNITS: Mapping[str, Callable[[float], str]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Along(charts.Axis):
-    """An axis with given labels."""
-
     marks: tuple[tuple[float, str], ...] = ()
 
     def ticks(self) -> list[tuple[float, str]]:

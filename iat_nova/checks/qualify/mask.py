@@ -65,7 +65,6 @@ def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[WalkRow]:
 
 
 def _counted(bench: Bench, cpu: int, walk: Callable[[], float]) -> tuple[float, float]:
-    """Return the LLC misses and the seconds of a walk."""
     before = _core(bench, cpu)
     seconds = walk()
     return _core(bench, cpu).misses - before.misses, seconds

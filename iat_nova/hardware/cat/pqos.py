@@ -62,8 +62,6 @@ class PqosAllocator:
         self._default_found: dict[int, int] = {}
         self._bandwidth_found: dict[int, dict[int, int]] = {}  # before ours, by domain and class
 
-    # ------------------------------------------------------------------- what is there
-
     def domains(self) -> tuple[CacheDomain, ...]:
         """Read the cache domains; see `api.CacheAllocator`.
 
@@ -185,8 +183,6 @@ class PqosAllocator:
         shown = self._library().bandwidth(self._core(found).mba_id)
         return {name: shown[number] for name, number in numbers.items()}
 
-    # ------------------------------------------------------------------------- writing
-
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program exactly these classes; see `api.CacheAllocator`."""
         found = limits.find(self.domains(), domain)
@@ -297,8 +293,6 @@ class PqosAllocator:
         else:
             self._written.pop(cpu, None)
             self._mine.cpus.discard(cpu)  # as found: another program may take it from now on
-
-    # --------------------------------------------------------------- watching and ending
 
     def inspect(self, only: int | None = None) -> tuple[Message, ...]:
         """Compare the machine with our last writes; see `resctrl.Resctrl.inspect`.

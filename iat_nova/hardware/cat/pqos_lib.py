@@ -172,8 +172,6 @@ class Pqos:
             os.close(self._log)
             self._log = -1
 
-    # ------------------------------------------------------------------------ allocation
-
     def masks(self, l3cat_id: int) -> dict[int, int]:
         """Return the masks of all classes of a domain, by class number."""
         table = (self._layout * _CLASSES_MAX)()
@@ -220,8 +218,6 @@ class Pqos:
         bits = ctypes.c_uint()
         self._call("pqos_l3ca_get_min_cbm_bits", ctypes.byref(bits))
         return max(bits.value, 1)
-
-    # ---------------------------------------------------------------- what is checked at load
 
     def _describe(self, cpus: Iterable[int]) -> tuple[L3Allocation, tuple[Core, ...]]:
         cap, table = ctypes.c_void_p(), ctypes.c_void_p()

@@ -43,8 +43,6 @@ class Resctrl(ResctrlDomains, AllReachable):
         self.memory = memory
         self._groups = Groups(self.fs, self.topology, memory)
 
-    # ------------------------------------------------------------------- reading back
-
     def effective(self, domain: int) -> Mapping[str, WayMask]:
         """Read back the masks of our classes; see `api.CacheAllocator`."""
         found = limits.find(self._limits(), domain)
@@ -64,8 +62,6 @@ class Resctrl(ResctrlDomains, AllReachable):
             if number
         }
         return {name: limit for name, limit in shown.items() if limit is not None}
-
-    # ------------------------------------------------------------------------- writing
 
     def apply(self, domain: int, classes: tuple[ClassMask, ...]) -> Mapping[str, WayMask]:
         """Program exactly these classes; see `api.CacheAllocator`.
@@ -143,7 +139,6 @@ class Resctrl(ResctrlDomains, AllReachable):
         return cpus
 
     def _check_owners(self, cpus: Mapping[int, frozenset[int]]) -> None:
-        """Refuse to take CPUs out of a group that is not ours."""
         wanted = frozenset().union(*cpus.values())
         for group in self.foreign_groups():
             taken = wanted & self.fs.cpus_of(group)
@@ -201,8 +196,6 @@ class Resctrl(ResctrlDomains, AllReachable):
         if before != masks:
             self.fs.set_masks(group, domain, masks)
             undo.append(lambda: self.fs.set_masks(group, domain, before))
-
-    # --------------------------------------------------------------- watching and ending
 
     def inspect(self, only: int | None = None) -> tuple[Message, ...]:
         """Return messages on changes of our groups by other programs; these are not undone.

@@ -106,7 +106,7 @@ class ResctrlFs:
         self.root = root
         self._mounts = mounts
 
-    # ----------------------------------------------------------- what tests replace
+    # Tests replace the next four methods.
 
     def read(self, name: str) -> str:
         """Return a file's text. Raises `OSError`."""
@@ -127,8 +127,6 @@ class ResctrlFs:
     def rmdir(self, name: str) -> None:
         """Remove a group; its CPUs go to the default group. Raises `OSError`."""
         (self.root / name).rmdir()
-
-    # ------------------------------------------------------------------- what is there
 
     def info(self) -> Info:
         """Read the limits. Raises `HardwareError` without L3 allocation."""
@@ -160,7 +158,6 @@ class ResctrlFs:
         raise self._no_allocation()
 
     def _no_allocation(self) -> HardwareError:
-        """Return the error of a host without L3 allocation, with reason and remedy."""
         if (self.root / "info").is_dir():
             has = tuple(self._folders("info"))
             return HardwareError(
@@ -186,7 +183,6 @@ class ResctrlFs:
             return None
 
     def _folders(self, folder: str) -> list[str]:
-        """Return the names of a folder's subfolders. Raises `HardwareError` if unreadable."""
         path = self.root / folder
         try:
             return sorted(entry.name for entry in os.scandir(path) if entry.is_dir())
@@ -334,8 +330,6 @@ class ResctrlFs:
             if default is not None:
                 return default
             raise ResctrlError(unusable(self.root / name, error), error.errno) from error
-
-    # ------------------------------------------------------------------------- changing
 
     def set_masks(self, group: str, domain: int, masks: Mapping[str, WayMask]) -> None:
         """Write a group's masks in one domain, by resource."""

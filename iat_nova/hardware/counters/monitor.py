@@ -195,7 +195,6 @@ class Monitor:
             )
 
     def _parent(self, key: Key) -> str:
-        """Return the control group above a tenant's monitoring group."""
         return self._groups[key].rpartition("mon_groups/")[0].rstrip("/")
 
     def _present(self) -> dict[str, tuple[str, frozenset[int]]]:
@@ -222,7 +221,6 @@ class Monitor:
                 self._given_back_s.append(self._now_s())
 
     def _parents(self) -> dict[int, str]:
-        """Return the control group of every CPU."""
         groups = (DEFAULT_GROUP, *self._fs.groups())
         return {cpu: group for group in groups for cpu in self._fs.cpus_of(group)}
 

@@ -91,8 +91,6 @@ class DeviceClass:
         self._ports: dict[int, dict[str, PortGroup]] = {}  # by domain and name of the group
         self._numbers: dict[str, int] = {}  # of these groups' classes
 
-    # ------------------------------------------------------------------------- ways
-
     def read(self, domain: int) -> WayMask | None:
         """Return the ways of devices; None if another program removed the group."""
         return self.mask_of(limits.find(self._domains(), domain))
@@ -174,8 +172,6 @@ class DeviceClass:
         if len(numbers) != 1:
             raise HardwareError(message("iordt-class-unknown", group=group))
         return numbers.pop()
-
-    # ------------------------------------------------------------------------ ports
 
     def place(self, domain: int, groups: tuple[PortGroup, ...]) -> Mapping[str, WayMask]:
         """Give ports ways of their own; see `api.PortWays`.
@@ -286,8 +282,6 @@ class DeviceClass:
                     registers.write(channel, Tag.CLASS, value)
                     now[channel] = value
         return now
-
-    # --------------------------------------------------------------- watching and ending
 
     def inspect(self) -> tuple[Message, ...]:
         """Return messages on tags and switches that another program changed."""

@@ -66,7 +66,6 @@ class Channel(NamedTuple):
     number: int
 
     def __str__(self) -> str:
-        """Return the channel's name in messages."""
         return f"{self.unit}.{self.link}.{self.number}"
 
 
@@ -197,7 +196,6 @@ def _entries(data: bytes, at: int, end: int) -> Iterator[tuple[int, int, int]]:
 
 
 def _unit(data: bytes, at: int, end: int, unit: int) -> tuple[list[Device], list[Link]]:
-    """Return the devices and links of one unit."""
     segment: int = _UNIT.unpack_from(data, at)[2]
     entries = tuple(_entries(data, at + _UNIT.size, end))
     links: dict[int, Link] = {}

@@ -60,6 +60,5 @@ def _local_cpus(folder: Path) -> frozenset[int]:
 
 
 def _node(folder: Path) -> int | None:
-    """Return a device's NUMA node, None if the kernel knows none."""
     node = number_of(folder / "numa_node")
     return node if node is not None and node >= 0 else None

@@ -168,7 +168,6 @@ class RootPorts:
         return DcaPort(name, tuple(sorted(pci_place.below((self._devices / name).resolve()))))
 
     def _is_there(self, port: str) -> bool:
-        """Tell whether a port is present in sysfs."""
         return (self._devices / port).exists()
 
     def _set(self, port: str, bits: int) -> bool:

@@ -329,7 +329,6 @@ def _class_names(inventory: DomainInventory, layout: Layout) -> dict[str, str]:
 def _classes(
     inventory: DomainInventory, layout: Layout, names: Mapping[str, str]
 ) -> tuple[ClassMask, ...]:
-    """Return the classes of a layout, each with its CPUs."""
     cpus = {tenant.id: tenant.cpus for tenant in inventory.tenants}
     return tuple(
         ClassMask(

@@ -222,7 +222,6 @@ def _resctrl(host: Host) -> list[Finding]:
 
 
 def _no_resctrl(host: Host) -> Finding:
-    """Return why resctrl is missing: mount, kernel or CPU."""
     if host.kernel_has_resctrl:
         state = message("resctrl-not-mounted")
         remedy = message("mount-resctrl", path=str(host.roots.resctrl))
@@ -235,7 +234,6 @@ def _no_resctrl(host: Host) -> Finding:
 
 
 def _no_cat(host: Host) -> tuple[Message, Message]:
-    """Return why the CPU has no cache allocation, and the remedy."""
     if "hypervisor" in _flags(host):
         return message("no-cat-virtual-machine"), message("use-compute-host")
     return message("no-cat"), message("use-other-cpu")
@@ -260,7 +258,6 @@ def without_cat(host: Host, *, flag: bool = False) -> HardwareError | None:
 
 
 def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:
-    """Return online CPUs without a cache domain."""
     lost = host.topology.online().difference(*(one.cpus for one in domains))
     if not lost:
         return []
@@ -409,7 +406,6 @@ def writes_refused(host: Host) -> HardwareError | None:
 
 
 def _writes_off(host: Host) -> HardwareError | None:
-    """Return that the msr driver refuses writes, or None."""
     parameter = host.roots.msr_parameters / "allow_writes"
     if text_of(parameter) != "off":
         return None
@@ -419,7 +415,6 @@ def _writes_off(host: Host) -> HardwareError | None:
 
 
 def _locked_down(host: Host) -> HardwareError | None:
-    """Return that the kernel is locked down, or None."""
     locked = text_of(host.roots.lockdown)
     if not locked or "[none]" in locked:
         return None

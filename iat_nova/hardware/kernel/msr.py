@@ -65,7 +65,7 @@ class Msr:
         self._parameters = parameters
         self._fds: dict[tuple[int, int], int] = {}
 
-    # ----------------------------------------------------------- what tests replace
+    # Tests replace the next two methods.
 
     def pread(self, cpu: int, register: int) -> bytes:
         """Return the eight bytes of a register. Raises `OSError`."""
@@ -74,8 +74,6 @@ class Msr:
     def pwrite(self, cpu: int, register: int, data: bytes) -> None:
         """Write the eight bytes of a register. Raises `OSError`."""
         os.pwrite(self._fd(cpu, os.O_WRONLY), data, register)
-
-    # ------------------------------------------------------------------------- registers
 
     def read(self, cpu: int, register: int) -> int:
         """Return a register of a CPU. Raises `MsrError`, `ValueError` for other registers."""
@@ -110,7 +108,6 @@ class Msr:
     def _refusal(
         self, error: OSError, cpu: int, register: int, written: int | None = None
     ) -> MsrError:
-        """Return the error of a register that cannot be read, or set to a value."""
         code = error.errno or 0
         path, reason = f"{self._root}/{cpu}", os.strerror(code)
         state = message("register-unread", path=path, register=register, reason=reason)
