@@ -250,7 +250,7 @@ class FrameTest(StoryCase):
             ({"mode": Mode.FILTER, "pattern": "be"}, " /be_   Enter keeps it, Esc shows all"),
             ({"mode": Mode.FILTER, "note": "x"}, " /_   Enter keeps it, Esc shows all"),
             ({"note": "not\x1bed"}, " not\\x1bed"),
-            ({"mode": Mode.PAGE}, " up/down scroll   q back"),
+            ({"mode": Mode.PAGE}, " q back"),
             ({"frozen": True}, f" FROZEN   {keys}"),
             ({"pattern": "be"}, f" only /be, Esc: all   {keys}"),
         ):
