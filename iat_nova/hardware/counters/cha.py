@@ -21,8 +21,7 @@ from pathlib import Path
 from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError, unusable
 from iat_nova.hardware.counters.events import ChaEvents
-from iat_nova.hardware.counters.groups import Groups, OpenEvents
-from iat_nova.hardware.counters.perf_event import EventGroup, PerfEvent
+from iat_nova.hardware.counters.perf_event import EventGroup, Groups, OpenEvents, PerfEvent
 from iat_nova.model import message
 
 DEVICES = Path("/sys/bus/event_source/devices")

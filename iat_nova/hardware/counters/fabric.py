@@ -12,8 +12,7 @@ from pathlib import Path
 
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.counters.cha import DEVICES, Pmu, read_pmu
-from iat_nova.hardware.counters.groups import Groups, OpenEvents
-from iat_nova.hardware.counters.perf_event import EventGroup
+from iat_nova.hardware.counters.perf_event import EventGroup, Groups, OpenEvents
 from iat_nova.hardware.kernel.topology import Cache
 from iat_nova.model import message
 

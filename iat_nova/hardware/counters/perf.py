@@ -9,8 +9,7 @@ from typing import Protocol
 from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts
 from iat_nova.hardware.counters.events import CoreEvents
-from iat_nova.hardware.counters.groups import Groups, OpenEvents
-from iat_nova.hardware.counters.perf_event import EventGroup
+from iat_nova.hardware.counters.perf_event import EventGroup, Groups, OpenEvents
 
 
 class DomainReader(Protocol):

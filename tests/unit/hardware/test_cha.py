@@ -193,7 +193,7 @@ class Reading(unittest.TestCase):
 
     def test_descriptors(self):
         """The limit of open files is raised for what is not open yet: two a slice and package."""
-        with mock.patch("iat_nova.hardware.counters.groups.allow_descriptors") as allowed:
+        with mock.patch("iat_nova.hardware.counters.perf_event.allow_descriptors") as allowed:
             reader = self.reader(slices=None)
             reader.watch()
         self.assertEqual([mock.call(72), mock.call(0)], allowed.mock_calls)
