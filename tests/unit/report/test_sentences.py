@@ -99,6 +99,7 @@ class TestTable(unittest.TestCase):
             for code, _ in yaml.compose(file.read_text(encoding="utf-8")).value
         )
         self.assertLess(1000, len(found))
+        self.assertEqual({str}, set(map(type, SENTENCES.values())))  # YAML has words for more
         self.assertEqual([], [code for code, count in found.items() if count > 1])
         self.assertLessEqual(found.keys(), SENTENCES.keys())
 
