@@ -33,10 +33,8 @@ from iat_nova.strategies.iat import (
     invariants,
     masks,
     own_demand,
-    quiet,
     realloc,
     rebuild,
-    shuffle,
 )
 from iat_nova.strategies.iat.ledger import Ledger, usable_ways
 from iat_nova.strategies.iat.presets import PRESETS, Features
@@ -161,7 +159,7 @@ class Controller:
                 judged = () if held else changes
                 reference = change.rebase(reference, sample, judged, ())
             never = (message("ways-never-change"),) if idle else ()
-            why = never or quiet.why(state, reference, sample, roster.ids, self.parameters)
+            why = never or change.why_quiet(state, reference, sample, roster.ids, self.parameters)
             return self._sleep(state, reference, sample, changes, why)
         view = RoundView(
             roster=roster,
@@ -216,7 +214,7 @@ class Controller:
             mask_changes_at_s=_recent(state, sample, bool(moved)),
             retry_at_s=None,
         )
-        outcome = _Outcome(state.fsm, steps=(*steps, *shuffle.sharing(state, after)))
+        outcome = _Outcome(state.fsm, steps=(*steps, *masks.sharing(state, after)))
         self._check(roster, after)
         return after, self._decision(state, after, sample, outcome=outcome, moved=moved)
 
@@ -230,7 +228,7 @@ class Controller:
             return self._hold(state, recent, sample, changes)
         ledger = Ledger(view.roster, self.parameters, self.features, state, sample)
         outcome = self._reallocate(state, view, ledger)
-        ranking = shuffle.ranking(state.ranking, sample, self.parameters)
+        ranking = masks.ranked(state.ranking, sample, self.parameters)
         try:
             placed = masks.place(state, view, ledger, ranking)
         except layout.LayoutError as error:
@@ -417,10 +415,10 @@ def _with_shuffle(
 ) -> _Outcome:
     """Return the outcome with the ledger's steps, and a step for masks that moved unresized."""
     steps, waiting = tuple(ledger.steps), outcome.waiting
-    step = shuffle.step(view.placed.counted, placed.counted, ledger, state.allocation)
+    step = masks.moved(view.placed.counted, placed.counted, ledger, state.allocation)
     if step is not None:
         steps = (*steps, step)
-        waiting += shuffle.served(view.placed, placed, view)
+        waiting += masks.served(view.placed, placed, view)
     return dataclasses.replace(outcome, steps=steps, waiting=waiting)
 
 

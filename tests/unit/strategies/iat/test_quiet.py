@@ -6,7 +6,7 @@ from __future__ import annotations
 import unittest
 
 from iat_nova.model import DDIO, Allocation, Message, Parameters, Rates, Sample, message
-from iat_nova.strategies.iat import quiet
+from iat_nova.strategies.iat.change import why_quiet
 from iat_nova.strategies.iat.state import FsmState, IatState
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, rates
@@ -26,7 +26,7 @@ def seen(
 def why(before: Sample, after: Sample, retry_at_s: float | None = None) -> tuple[Message, ...]:
     """Why nothing is done for the tenants a and b."""
     state = IatState(domain(), 1, FsmState.LOW_KEEP, Allocation(2, {}), retry_at_s=retry_at_s)
-    return quiet.why(state, before, after, ("a", "b"), PARAMETERS)
+    return why_quiet(state, before, after, ("a", "b"), PARAMETERS)
 
 
 class WhyTest(unittest.TestCase):

@@ -20,7 +20,7 @@ from iat_nova.model import (
     WayMask,
     message,
 )
-from iat_nova.strategies.iat import shuffle
+from iat_nova.strategies.iat import masks
 from iat_nova.strategies.iat.change import Moves
 from iat_nova.strategies.iat.ledger import Ledger
 from iat_nova.strategies.iat.presets import Features
@@ -63,7 +63,7 @@ class RankingTest(unittest.TestCase):
         ):
             with self.subTest(was=was, now=now):
                 before, after = {"a": rates(was)}, {"a": rates(now)}
-                found = shuffle.ranking(before, Sample(0, 1.0, 1.0, after), PARAMETERS)
+                found = masks.ranked(before, Sample(0, 1.0, 1.0, after), PARAMETERS)
                 self.assertEqual(after if anew else before, found)
                 if not anew:
                     self.assertIs(before, found)
@@ -71,7 +71,7 @@ class RankingTest(unittest.TestCase):
     def test_who_is_new_or_gone(self) -> None:
         """A newcomer is ranked; who is not measured keeps its rank."""
         before = {"a": rates(5 * M)}
-        found = shuffle.ranking(before, Sample(0, 1.0, 1.0, {"b": rates(1 * M)}), PARAMETERS)
+        found = masks.ranked(before, Sample(0, 1.0, 1.0, {"b": rates(1 * M)}), PARAMETERS)
         self.assertEqual({"a": rates(5 * M), "b": rates(1 * M)}, found)
 
 
@@ -80,7 +80,7 @@ class StepTest(unittest.TestCase):
         """The step about masks, where some counts were others before."""
         roster = Roster.of(INVENTORY)
         ledger = Ledger(roster, PARAMETERS, Features(), state(before), SAMPLE)
-        return shuffle.step(before, after, ledger, Allocation(2, {**COUNTS, **counts}))
+        return masks.moved(before, after, ledger, Allocation(2, {**COUNTS, **counts}))
 
     def test_moves(self) -> None:
         """Who left DDIO's ways, who came into them, else who was moved aside."""
@@ -121,7 +121,7 @@ class SharingTest(unittest.TestCase):
             (shared, None, ()),
         ):
             with self.subTest(before=before, after=after):
-                self.assertEqual(steps, shuffle.sharing(state(before), state(after)))
+                self.assertEqual(steps, masks.sharing(state(before), state(after)))
 
 
 class ServedTest(unittest.TestCase):
@@ -142,5 +142,5 @@ class ServedTest(unittest.TestCase):
                     Roster.of(INVENTORY), PARAMETERS, Features(), SAMPLE, SAMPLE, before, moves,
                     None,
                 )  # fmt: skip
-                self.assertEqual(expected, shuffle.served(before, after, view))
+                self.assertEqual(expected, masks.served(before, after, view))
         self.assertNotIn(DDIO, before.overlaps_ddio)
