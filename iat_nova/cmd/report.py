@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import gc
 import time
+from collections.abc import Iterator
 
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.cmd.when import period, take_period
@@ -37,7 +40,7 @@ examples:
         """Write the file."""
         from iat_nova.report import html  # noqa: PLC0415 - Jinja2 is only needed here
 
-        with self.history(parsed_args) as reader:
+        with _without_collection(), self.history(parsed_args) as reader:
             begin_s, end_s = period(parsed_args, time.time())
             if not parsed_args.since and (span := reader.span()) is not None:
                 begin_s = min(end_s, span[1]) - 86400
@@ -51,3 +54,15 @@ examples:
             write_named(parsed_args.output, page)
             self.app.stdout.write(f"{parsed_args.output} written\n")
         return 0
+
+
+@contextlib.contextmanager
+def _without_collection() -> Iterator[None]:
+    """Collect no garbage: what is read is needed until the page is written, and is in no cycle."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()

@@ -6,6 +6,7 @@ import csv
 import dataclasses
 import datetime
 import fnmatch
+import gc
 import importlib.metadata
 import io
 import json
@@ -1028,6 +1029,13 @@ class TestOthers(CliCase):
             status, out, err = self.run_it("report", *arguments)
             self.assertEqual((1, ""), (status, out))
             self.assertRegex(err, "recorded in this period; the history goes from 2.* to 2")
+
+    def test_report_collects_no_garbage(self):
+        """What is read stays until the page is written; afterwards garbage is collected again."""
+        self.tell()
+        with mock.patch.object(html, "write", side_effect=lambda *_: str(gc.isenabled())):
+            self.assertEqual((0, "False", ""), self.run_it("report", "-o", "-"))
+        self.assertTrue(gc.isenabled())
 
     def test_report_of_ports(self):
         """Who is behind each port, its ways, and curves of what is counted."""
