@@ -35,19 +35,12 @@ CLASSES_SHARED = 2  # classes of service for the shared ways and the pollute buf
 def layout(inventory: DomainInventory, plan: Plan) -> Layout:
     """Return the masks of a plan.
 
-    Tenants with the same mask and limit share a class of service.
+    Tenants with the same mask and limit share a class of service. If the classes do not suffice, no
+    tenant has a maximum of ways.
     """
-    members: dict[tuple[WayMask, int], list[str]] = {}
-    masks: dict[Hashable, WayMask] = {}
-    for tenant in inventory.tenants:
-        # A mask depends on these facts alone; combinations are far fewer than tenants.
-        own = tenant.id if tenant.id in plan.owners else None
-        confined = tenant.id in plan.confined
-        alike = own, confined, tenant.priority, tenant.io, tenant.ways.max
-        if alike not in masks:
-            masks[alike] = _mask(inventory, plan, tenant)
-        key = masks[alike], plan.bandwidth_of(tenant.id)
-        members.setdefault(key, []).append(tenant.id)
+    members = _members(inventory, plan)
+    if not _suffice(inventory, plan, members):
+        members = _members(inventory, plan, maxima=False)
     groups = tuple(Group(tuple(ids), *key) for key, ids in sorted(members.items()))
     return Layout(
         _ddio(inventory.domain, plan.ddio),
@@ -59,15 +52,36 @@ def layout(inventory: DomainInventory, plan: Plan) -> Layout:
 
 
 def has_classes(inventory: DomainInventory, plan: Plan) -> bool:
-    """Return whether the hardware has enough classes of service for a plan.
+    """Return whether the hardware has enough classes of service for a plan with all maxima."""
+    return _suffice(inventory, plan, _members(inventory, plan))
 
-    A class for the ports of other cache domains stays free.
-    """
-    placed = layout(inventory, plan)
+
+_Members = dict[tuple[WayMask, int], list[str]]
+"""Tenants by mask and limit of memory bandwidth in percent: each key needs a class."""
+
+
+def _members(inventory: DomainInventory, plan: Plan, *, maxima: bool = True) -> _Members:
+    members: _Members = {}
+    masks: dict[Hashable, WayMask] = {}
+    for tenant in inventory.tenants:
+        # A mask depends on these facts alone; combinations are far fewer than tenants.
+        own = tenant.id if tenant.id in plan.owners else None
+        confined = tenant.id in plan.confined
+        alike = own, confined, tenant.priority, tenant.io, tenant.ways.max
+        if alike not in masks:
+            masks[alike] = _mask(inventory, plan, tenant, maxima=maxima)
+        key = masks[alike], plan.bandwidth_of(tenant.id)
+        members.setdefault(key, []).append(tenant.id)
+    return members
+
+
+def _suffice(inventory: DomainInventory, plan: Plan, members: _Members) -> bool:
+    """Return whether there are enough classes; one for other cache domains' ports stays free."""
+    domain = inventory.domain
     hosts = {one.id for one in inventory.tenants if one.kind is TenantKind.HOST}
-    own = sum(1 for group in placed.groups if hosts.isdisjoint(group.tenants))
-    ports = max(len(placed.ports), inventory.domain.shared_port_classes)
-    return own + ports <= inventory.domain.classes - 1
+    own = sum(1 for ids in members.values() if hosts.isdisjoint(ids))
+    ports = max(len(_ports(domain, plan)), domain.shared_port_classes)
+    return own + ports <= domain.classes - 1
 
 
 def keeps_promises(inventory: DomainInventory, plan: Plan, before: Plan) -> bool:
@@ -156,10 +170,10 @@ def open_of_ddio(domain: CacheDomain, plan: Plan) -> WayMask:
     return WayMask(_ddio(domain, plan.ddio) & domain.open_ways)
 
 
-def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant) -> WayMask:
+def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant, *, maxima: bool) -> WayMask:
     domain = inventory.domain
     everything, most = shared(domain, plan), max(tenant.ways.max, domain.min_ways)
-    if tenant.ways.held:  # a hold for which a class is lacking must not take another class
+    if tenant.ways.held or not maxima:  # a hold without a class must not take another class
         most = domain.ways
     if tenant.id in plan.owners:
         mask = _own(domain, plan, tenant)

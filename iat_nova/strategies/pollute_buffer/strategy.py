@@ -109,7 +109,8 @@ class PolluteBuffer:
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             plan = dataclasses.replace(plan, ddio=self._found(inventory.domain).ddio)
         plan = dataclasses.replace(arrivals.ports_in_use(plan, inventory), limits=())
-        if members != state.members:
+        fits = masks.fits(inventory.domain, plan.own, plan.ddio)  # beside DDIO's ways as found now
+        if members != state.members or not fits:
             plan = self._with_promises(plan, now)
         failures = arrivals.still_failed(state, members)  # would fail again
         after = dataclasses.replace(

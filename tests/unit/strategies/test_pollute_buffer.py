@@ -780,6 +780,32 @@ class TrialTest(unittest.TestCase):
         run.on(FormulaHost(inventory, dict(zip(("t0", "t1"), here.loads)), CALM), 1)  # noqa: B905
         self.assertEqual(3, run.state.plan.ddio)
 
+    def test_another_program_widens_ddio_over_guaranteed_ways(self) -> None:
+        """Of guarantees of 4 and 3 ways, 4 fit once devices may fill 5 of 11."""
+        here, run = promising(host((PC, FITS), (PC, FITS), (BE, STREAM)), 4, 3, 0), Run(0.0)
+        run.on(here, 1)
+        assert run.state is not None
+        self.assertEqual({"t0", "t1"}, run.state.plan.owners)
+        widened = dataclasses.replace(here.inventory.domain, ddio_found=WayMask.span(6, 5))
+        loads = {one.id: load for one, load in zip(here.tenants, here.loads, strict=True)}
+        inventory = dataclasses.replace(here.inventory, domain=widened)
+        run.on(FormulaHost(inventory, loads, CALM), 1)
+        self.assertEqual({"t0"}, run.state.plan.owners)
+        self.assertTrue(all(one.mask for one in run.state.layout.groups))  # type: ignore[union-attr]
+
+    def test_too_few_classes_for_every_maximum(self) -> None:
+        """No tenant has a maximum, so that each tenant has a mask."""
+        here = host(*[(BE, FITS)] * 4, classes=4)
+        maxima = (WayRequest(1, 1, most) for most in (2, 3, 4, 5))
+        tenants = [
+            dataclasses.replace(one, ways=ways)
+            for one, ways in zip(here.tenants, maxima, strict=True)
+        ]
+        for number, expected in ((3, {2, 3, 4}), (4, {11})):
+            some = dataclasses.replace(here.inventory, tenants=tuple(tenants[:number]))
+            placed = masks.layout(some, Plan(frozenset(), 2, 2))
+            self.assertEqual(expected, {one.mask.count for one in placed.groups})
+
     def test_who_arrives_may_fill_all_ways_and_who_leaves_is_forgotten(self) -> None:
         """Also during a trial."""
         pair, alone = host((PC, FITS), (BE, STREAM)), host((PC, FITS))
