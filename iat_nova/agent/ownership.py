@@ -96,7 +96,7 @@ class Ownership:
         )
 
     def owners(self) -> tuple[Message, ...]:
-        """Return the other programs that allocate cache now. Raises `HardwareError`."""
+        """Return messages on other programs that allocate cache. Raises `HardwareError`."""
         host, allocator = self.machine.host, self.machine.allocator
         if host is None:
             return ()

@@ -88,10 +88,10 @@ def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered
 def render_each(
     source: str, hosts: Sequence[HostFacts], cpu_s: int = CPU_S
 ) -> list[Rendered | PolicyError]:
-    """Render a policy for each host, each within the limits; return a result or error for each.
+    """Render a policy for hosts, each within the limits; return a result or error for each host.
 
-    One child renders all: its start takes most of the time. It ends where a limit is reached, and
-    another one goes on.
+    A single child renders for all hosts, because its start takes most of the time. A child ends
+    when it reaches a limit; then a new child goes on.
     """
     if len(source) <= MAX_CHARACTERS and not any(begin in source for begin in MARKUP):
         return [unchanged(source)] * len(hosts)

@@ -29,8 +29,8 @@ _STACK = "ovs-vsctl set Open_vSwitch . other_config:dpdk-extra=--mbuf-pool-ops-n
 class PoolChoice:
     """A change that would help, with its effect.
 
-    `commands`: to be copied as they are. `how`: what else to do or to know. `partial`: not
-    everything fits even after the change.
+    `commands`: commands to copy. `how`: further steps and notes. `partial`: some packet buffers do
+    not fit even after the change.
     """
 
     what: str

@@ -174,7 +174,7 @@ class Command(command.Command):  # type: ignore[misc]
             raise Failure(escape.lines(f"{told(error)}{ways}")) from error
 
     def _way_in(self, error: BaseException) -> str:
-        """Return who may do what was denied in the state directory; "" for other errors."""
+        """Return which users may do a denied operation in the state directory; "" otherwise."""
         files = [
             pathlib.Path(denied.filename or "")
             for denied in (error, error.__cause__)

@@ -31,7 +31,7 @@ STREAMS = ("table", "json", "csv", "value")
 class Decisions(Lister):
     """List the decisions, one line per step, the latest last.
 
-    Masks that moved while their counts stayed are listed for a GUEST or with --kind move.
+    Moves of a mask without another number of ways are listed for a GUEST or with --kind move.
     """
 
     _empty = "no such decision is recorded"

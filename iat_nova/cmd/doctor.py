@@ -42,11 +42,11 @@ LEAST_WIDTH, DEFAULT_WIDTH = 60, 100
 
 
 class Doctor(Lister):
-    """Show what this host can do for the agent, what is missing, and who else holds the cache.
+    """Show whether the agent can enforce here, what is missing, and other users of the cache.
 
-    Changes nothing. Where something can be done, a finding comes with the remedy (-->), a command
-    where there is one. Run as root, it checks with the user and the capabilities of the service's
-    unit where that is possible, and says so: root may do more than the service.
+    Changes nothing. A finding comes with its remedy (-->), if possible as a command. Run as root,
+    doctor checks with the user and the capabilities of the service's unit if possible, and says
+    so: root may do more than the service.
     """
 
     _epilog = f"""

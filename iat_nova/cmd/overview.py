@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova --help: all commands by their purpose, a sentence each, without loading any.
+"""iat-nova --help: all commands by purpose, with a sentence each; no command is loaded.
 
 cliff loads every command for its list, which takes longer than most commands run.
 """
@@ -70,7 +70,7 @@ def show(application: app.App) -> None:
 
 
 def unknown(words: Sequence[str], known: Iterable[str]) -> str:
-    """Return the message that no command begins with these words; `known`: all commands."""
+    """Return the error message for an unknown command; `known`: all commands."""
     typed = [*itertools.takewhile(lambda word: not word.startswith("-"), words)]
     if not typed:
         return f"unknown option {words[0]!r}: options of a command stand behind it"
@@ -125,7 +125,7 @@ def listing(commands: dict[str, EntryPoint], width: int) -> str:
 
 
 def sentence(point: EntryPoint) -> str:
-    """Return the first sentence of a command's docstring, from its source where that is at hand."""
+    """Return the first sentence of a command's docstring, if possible without loading it."""
     written = rf'^class {re.escape(point.attr)}\b[^:]*:\n +"""(.*?)(?:"""|\n)'
     found = re.search(written, _source(point.module), re.MULTILINE)
     if found is not None:

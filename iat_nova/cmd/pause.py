@@ -59,7 +59,7 @@ examples:
             self.app.stdout.write(f"{folded(told, self.app.stdout)}\n")
 
     def _observes(self, parsed_args: argparse.Namespace) -> bool:
-        """Tell whether the agent has said last that it only observes; a pause needs no history."""
+        """Return whether the agent's last status says that the agent only observes."""
         try:
             with self.history(parsed_args) as reader:
                 seen = reader.status()

@@ -202,7 +202,7 @@ class CacheAllocator(Protocol):
 
 
 class PortDca(Protocol):
-    """Root ports that can keep their devices' writes out of the LLC."""
+    """Root ports on which DDIO can be off: writes of devices then bypass the LLC."""
 
     def off(self) -> None:
         """Switch DDIO off on the ports that stay off while the agent enforces.

@@ -34,7 +34,7 @@ class WayBounds:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Asked:
-    """A guest as the conditions see it; `domains` are the ids of its CPUs' cache domains."""
+    """The facts of a guest that conditions test; `domains`: ids of its CPUs' cache domains."""
 
     guest: Guest
     extra_specs: Mapping[str, str]
@@ -58,7 +58,7 @@ class Match:
 
     @classmethod
     def of(cls, none_of: Match | None = None, **asked: Any) -> Match:
-        """Return conditions, given by their kinds, in the order of messages."""
+        """Return the conditions of a class, by kind, in the order in which messages list kinds."""
         found = [
             Condition(kind, name, patterns)
             for kind in SPECS
@@ -84,7 +84,7 @@ class Match:
         return message("conditions-met", met=tuple(met)) if met else message("no-condition")
 
     def covers(self, other: Match) -> bool:
-        """Tell whether every guest that meets `other` surely meets these conditions as well."""
+        """Return whether every guest that meets `other` certainly meets these conditions."""
         theirs = {(c.kind, c.name): c for c in other.conditions}
         if self.none_of not in (None, other.none_of):
             return False
@@ -96,7 +96,7 @@ class Match:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition, on a guest's fact or on its extra spec or image property called `name`."""
+    """A condition on a guest's fact, or on the extra spec or image property `name`."""
 
     kind: str
     name: str
@@ -107,11 +107,11 @@ class Condition:
         return next((value for value in self._values(asked) if self.accepts(value)), None)
 
     def accepts(self, value: str) -> bool:
-        """Tell whether a value fits one of the patterns."""
+        """Return whether a value matches one of the patterns."""
         return any(fnmatch.fnmatchcase(value, pattern) for pattern in self.patterns)
 
     def covers(self, other: Condition) -> bool:
-        """Tell whether every value that fits `other` surely fits this condition."""
+        """Return whether every value that matches `other` certainly matches this condition."""
         return all(
             theirs in self.patterns
             or "*" in self.patterns
@@ -143,10 +143,10 @@ _FACTS: Mapping[str, Callable[[Asked], Iterable[str | None]]] = {
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class ClassRule:
-    """One class: the conditions on its members, and their settings unless the flavor has others.
+    """A class of guests: conditions on members, and settings that a flavor may override.
 
-    `bandwidth_min`: the lowest limit of a member's memory bandwidth, in percent. `weight`: how much
-    a member's speed counts beside that of another guest of its priority.
+    `bandwidth_min`: the lowest limit of a member's memory bandwidth, in percent. `weight`: weight
+    of a member's speed relative to other guests of the same priority.
     """
 
     name: str

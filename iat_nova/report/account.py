@@ -142,7 +142,7 @@ def _refused(reader: HistoryReader, subject: Subject, domain: DomainView) -> Tur
 
 
 def _quiet(reader: HistoryReader, domain: DomainView) -> Iterator[Recorded]:
-    """Yield the last iteration if it did nothing, and the decision that ended the last search."""
+    """Yield the last iteration if without effect, and the decision that ended the last search."""
     if domain.latest is None:
         return
     if domain.decision is None or domain.decision.row != domain.latest.row:
@@ -238,7 +238,7 @@ def _room(part: Part) -> Iterator[str]:
 
 
 def _shares(part: Part) -> Iterator[str]:
-    """Yield who shares ways with the tenant, if anybody does."""
+    """Yield a sentence with the tenants that share ways with the tenant, if any."""
     if mates := _mates(part):
         names = part.seen.inventory.names
         yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
@@ -259,10 +259,10 @@ def _mates(part: Part) -> list[str]:
 
 
 def _overlap(part: Part) -> bool:
-    """Return whether tenants share ways: then no tenant gives ways to another.
+    """Return whether tenants share ways, so that no tenant gives ways to another tenant.
 
-    Tenants of one class of service share its ways if all its ways count for each tenant. Tenants
-    that have a class together because classes are scarce have their own counts (`iat`).
+    Tenants with a common class of service share ways if the strategy counts all ways of the class
+    for each tenant. Under `iat`, tenants with a common class have way counts of their own.
     """
     layout = part.seen.layout
     if layout is None or part.seen.latest is None:

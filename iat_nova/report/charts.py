@@ -61,7 +61,7 @@ class Axis:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Span:
-    """A period in which one layout, and one state, stayed unchanged."""
+    """A period with an unchanged layout and an unchanged state."""
 
     begin_s: float
     end_s: float

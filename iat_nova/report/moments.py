@@ -116,10 +116,10 @@ def at(
 
 
 def searched(reader: HistoryReader, recorded: Recorded) -> Recorded | None:
-    """Return the earlier iteration whose search for moves found none, as holds for an iteration.
+    """Return the earlier iteration in which the search for moves ended without a trial.
 
-    The strategy names the moves and what is against them once, when its search ends. None for an
-    iteration that acts or names them itself, and where the strategy does not search.
+    The strategy records the rejected moves with reasons only in that iteration. None if the given
+    iteration acts or has such reasons, or if the strategy does not search.
     """
     iteration = recorded.iteration
     if iteration.eventful or _ends_search(recorded):
@@ -165,7 +165,7 @@ def in_force(reader: HistoryReader, wall_s: float, domain: int | None) -> Record
 
 
 def _loop(events: Iterable[Event]) -> tuple[Loop, Event | None]:
-    """Return the state of the loop after events, the oldest first, and the event that began it."""
+    """Return the loop's state after events (oldest first), and the event that began the state."""
     loop, since = Loop.RUNNING, None
     for event in events:
         after = _TURNS.get(event.message.code)
@@ -273,7 +273,7 @@ def since_search(found: Recorded | None, inventory: DomainInventory | None) -> s
 
 
 def reasons(recorded: Recorded, inventory: DomainInventory | None) -> str:
-    """Return the reasons of an iteration's decision, in sentences: with those of its steps."""
+    """Return the reasons of an iteration's decision and of the decision's steps, as sentences."""
     return _sentences(recorded.iteration.decision.reasons, recorded, inventory)
 
 
@@ -294,14 +294,14 @@ def _start(moment: Moment) -> str:
 
 
 def _unclean(moment: Moment) -> str:
-    """Return that the last agent ended without a record of its end."""
+    """Return a sentence on an unclean shutdown of the last agent."""
     known = moment.since or moment.last.iteration
     when = times.moment(known.wall_s)
     return f"unclean shutdown after {when} (the agent was killed, or the host failed)"
 
 
 def _end(moment: Moment) -> str:
-    """Return how and when the last agent ended, and what became of the masks."""
+    """Return how and when the last agent ended, and whether the masks were restored."""
     if moment.since is None or moment.loop is Loop.UNCLEAN:
         if moment.restored:
             return f"{_unclean(moment)}; original settings had been restored"

@@ -98,7 +98,7 @@ def give(
 
 
 def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[list[Turn], Turn | None]:
-    """Return the newest decisions about a port, those since its last move, and this move."""
+    """Return the newest actions on a port, and the action that moved the port last."""
     found: list[Turn] = []
     since = None
     for recorded in reader.decisions(account.SCANNED, domain):
@@ -112,12 +112,12 @@ def _turns(reader: HistoryReader, port: str, domain: int) -> tuple[list[Turn], T
 
 
 def _concerns(port: str, turn: Turn) -> bool:
-    """Return whether an action is about a port: its subject, or one of the ports in its reason."""
+    """Return whether an action has a port as its subject, or names the port in its reason."""
     return turn.acts and (turn.subject == port or port in turn.ports)
 
 
 def why(one: PortAccount) -> list[str]:
-    """Return why the port has the ways that it has, the plainest first."""
+    """Return the reasons for a port's ways, the plainest first."""
     found = list(_why(one))
     if one.since is not None:
         found.append(

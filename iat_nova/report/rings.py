@@ -106,7 +106,7 @@ def of_domain(
 def dropped_per_s(facts: Facts, advice: Advice) -> float | None:
     """Return the packets a second that Open vSwitch drops; None if no port with these rings drops.
 
-    The rate is of all ports together; which ports drop is known by their counts since their start.
+    The rate is of all ports together; counts since the start show which ports drop.
     """
     switch = facts.switch
     if switch is None or switch.drops_per_s is None or switch.drops_per_s < FEW_DROPS_PER_S:

@@ -12,7 +12,7 @@ STEP = 10  # lines or tenants per page key
 
 
 class Mode(enum.Enum):
-    """The mode that gives keys their meaning."""
+    """The mode of the screen; each mode has its own keys."""
 
     LIST = "list"  # the list of tenants
     PAGE = "page"  # a text over the screen: help, explanations

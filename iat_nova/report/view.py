@@ -79,7 +79,7 @@ class DomainView:
 
     @functools.cached_property
     def losses(self) -> Mapping[str, CycleLoss]:
-        """What each tenant loses to others, by tenant id; empty before the first iteration."""
+        """Each tenant's loss to other tenants, by tenant id; empty before the first iteration."""
         latest = self.latest
         return {} if latest is None else pressures.losses(self.inventory, latest.iteration)
 

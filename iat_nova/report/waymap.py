@@ -202,9 +202,9 @@ def _marks(layout: Layout, ways: int) -> str:
 
 
 def _parts(segment: Segment, marks: str) -> Iterator[Segment]:
-    """Divide a segment that begins with marked ways where the sign changes.
+    """Divide a segment where the sign of its ways changes, if the segment begins with marked ways.
 
-    The name would hide one of the signs.
+    Otherwise the name would hide one of the signs.
     """
     way, end = segment.lowest, segment.lowest + segment.count
     while way < end:

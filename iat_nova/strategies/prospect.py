@@ -4,21 +4,21 @@
 The rule: critical tenants keep the LLC for their own fills, without the fills of best-effort
 tenants and devices, and without the ways that guests or operators close to them. Misses change with
 the square root of the space (A. Hartstein et al., "Cache miss behavior: is it sqrt(2)?", Computing
-Frontiers 2006). Of a tenant's misses those count that others can cause: each fill evicts a line, so
-that others cause the same share of its misses as of all fills. A guest behind a virtual switch
-waits for the switch as well: whichever of the two changes more counts.
+Frontiers 2006). Only misses that other tenants can cause count: each fill evicts a line, so the
+others' share of a tenant's misses is their share of all fills. A guest behind a virtual switch also
+waits for the switch, so the larger change of the two counts.
 
-On drawn hosts the mean gain that came was `CAME` times the gain by the rule: layouts are found by
+On drawn hosts the mean real gain was `CAME` times the gain by the rule: layouts are found by
 trials, loads change before a layout has paid, many misses overlap, and some working sets fit no
 cache.
 
 Two numbers for each guest, as relative speedups:
 
-* `likely`: by the rule, times `CAME`. It is negative where closed ways cost more than is gained.
-* `most`: no misses any more, each of which stalled for a whole access to memory.
+* `likely`: by the rule, times `CAME`. Negative if closed ways cost more than the rule gains.
+* `most`: the gain without any miss, if each miss stalls for a whole access to memory.
 
-The rule knows nothing of loads to come and of what a layout costs best-effort guests. It takes a
-loss for too small where a guest's own fills evict its lines in less room.
+The rule ignores future loads, and the cost of a layout for best-effort guests. If a guest gets less
+room and evicts its own lines there, the rule underestimates the loss.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ _GUESTS = (TenantKind.GUEST, TenantKind.POOL)
 class Prospect:
     """Speedup of one or several guests by enforcing, relative to the present: 0.1 is 10 %.
 
-    `known`: number of guests, of `guests`, of which the cost of a miss is known. Misses of all
-    others must overlap: at `MISS_CYCLES` each they would take all cycles.
+    `known`: number of guests among `guests` for which the cost of a miss is known. Misses of all
+    other guests overlap: at `MISS_CYCLES` each they would take all cycles.
     """
 
     likely: float
@@ -137,10 +137,9 @@ def _fills(inventory: DomainInventory, sample: Sample, rates: Mapping[str, Rates
 
 
 def _open_share(inventory: DomainInventory, tenant: Tenant) -> float:
-    """Return the share of the ways that no other tenant has for itself, one way at least.
+    """Return the share of the ways without the own ways of other tenants, at least one way.
 
-    A held tenant has the held ways and no others. Guarantees count as requested, even where not all
-    fit.
+    A held tenant has only the held ways. Guarantees count as requested, even if not all fit.
     """
     ways = inventory.domain.ways
     if tenant.ways.held:

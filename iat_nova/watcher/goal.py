@@ -56,7 +56,7 @@ class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
 
 
 class Named:
-    """The goal and its strategy as Watcher lists them: entry points of one name."""
+    """The names of goal and strategy in Watcher's lists: entry points of the same name."""
 
     shown = "Cache pressure"
 

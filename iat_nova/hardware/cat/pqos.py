@@ -145,9 +145,9 @@ class PqosAllocator:
             raise HardwareError(mounted, remedy)
 
     def beside_resctrl(self) -> Message | None:
-        """Return that resctrl is mounted by now: the kernel manages the registers. None: it is not.
+        """Return a message if resctrl is mounted, because the kernel then manages the registers.
 
-        A restore goes on: it leaves the registers as the kernel takes them to be.
+        A restore goes on: the registers then have the values that the kernel expects.
         """
         if not (self._resctrl / "schemata").exists():
             return None
@@ -399,10 +399,10 @@ class PqosAllocator:
         return reach
 
     def _mine_of(self, saved: Mapping[str, Any]) -> pqos_saved.Mine | None:
-        """Return the registers and CPUs of these settings to restore; None: all of them.
+        """Return the registers and CPUs to restore among saved settings; None: all.
 
-        The process that saved them restores only what it wrote: another program may have begun to
-        use other classes since. Another process does not know what was written.
+        The process that saved the settings restores only its own writes, because another program
+        may have begun to use other classes. Any other process does not know these writes.
         """
         if not self._mine.known or PARTIAL in saved:
             return None

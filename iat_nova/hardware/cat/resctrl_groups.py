@@ -29,7 +29,7 @@ def group_name(number: int) -> str:
 
 @dataclasses.dataclass(slots=True)
 class ResctrlMemory:
-    """The knowledge of an instance about its groups, with which another process can continue.
+    """The classes, CPUs and masks of an agent's groups; the next agent continues with this value.
 
     By cache domain: `classes` as requested, `slots` (class -> number of its group), `online` CPUs
     with their stamps (`Topology.plugged`), `read_back` (effective masks after our last write), and
@@ -75,7 +75,7 @@ class Groups:
             self.memory.plugged |= plugged
 
     def inspect_cpus(self, numbers: Iterable[int]) -> list[Message]:
-        """Return messages on CPUs moved by others; take CPUs offline meanwhile as not written."""
+        """Return messages on CPUs that others moved; forget the writes to CPUs offline since."""
         lost: set[int] = set()
         foreign: list[Message] = []
         online = self.topology.online()

@@ -140,7 +140,7 @@ class Monitor:
             raise
 
     def free(self) -> int:
-        """Return the number of RMIDs that no group has, without those that new classes will need.
+        """Return the number of free RMIDs, less the RMIDs that new classes will need.
 
         Raises `HardwareError`.
         """

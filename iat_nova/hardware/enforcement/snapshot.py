@@ -425,9 +425,9 @@ def _worded(lock: Path) -> Iterator[None]:
 
 
 def _joined(had: Any, now: Any) -> Any:
-    """Return a part's saved settings, and those that only `now` has.
+    """Return a part's saved settings, with the settings that only `now` has.
 
-    Settings that were out of reach, with all settings of the part, are no part of them any more.
+    A mark that a whole part was out of reach is dropped.
     """
     joined = _extended(had, now)
     if isinstance(joined, dict) and PARTIAL in joined and PARTIAL not in now:

@@ -155,8 +155,8 @@ def shared(domain: CacheDomain, plan: Plan) -> WayMask:
 def aside(domain: CacheDomain, plan: Plan) -> WayMask:
     """Return the ways of ports aside: the topmost shared ways below DDIO's; empty without room.
 
-    A buffer below DDIO's ways has these ways, too, and the ways lie between those
-    that critical tenants keep clear of and all others.
+    A buffer below DDIO's ways includes these ways. Critical tenants that keep clear of DDIO's ways
+    also avoid these ways.
     """
     everything, least = shared(domain, plan), domain.min_ways
     top = min(everything.highest + 1, _clean(domain, plan.ddio))

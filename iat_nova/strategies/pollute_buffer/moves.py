@@ -146,15 +146,14 @@ def _ddio_move(promise: float, plan: Plan, ways: int) -> Promise:
 
 
 def _aside(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield moves that put ports aside, all together and one by one, and that bring one back.
+    """Yield moves that put all ports or a single port aside, and moves that bring a port back.
 
-    DDIO's ways hold the packets of critical tenants until these read them. A device whose owner
-    gains nothing from the cache, such as a drive with large blocks, evicts packets there. With
-    Intel I/O RDT its port may write into one way below DDIO's ways (`masks.aside`), where a pollute
-    buffer lies as well.
+    DDIO's ways hold packets until critical tenants read the packets. A device whose owner gains
+    nothing from the cache, such as a drive with large blocks, evicts packets there. With Intel I/O
+    RDT the device's port may write into one way below DDIO's ways (`masks.aside`) instead, where a
+    pollute buffer may lie as well.
 
-    Without these lines, the other lines have DDIO's ways for themselves, as if the ways had grown
-    (``ddio-ways``). A trial shows the truth.
+    Lines of other ports then have DDIO's ways alone, as if DDIO's ways had grown (``ddio-ways``).
     """
     domain = view.inventory.domain
     if not domain.device_ports or not masks.aside(domain, plan):
@@ -176,9 +175,9 @@ def _aside(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _may(view: View, owners: tuple[Tenant, ...]) -> bool:
-    """Return whether a port may be put aside: best-effort owners, or hits that save them little.
+    """Return whether a port may be put aside: its owners are best effort, or gain little from hits.
 
-    A port without an owner is the host's own.
+    A port without an owner belongs to the host.
     """
     return bool(owners) and all(
         one.priority is Priority.BE or (not one.io and view.hits_save(one.id) < SUFFERS)
@@ -208,9 +207,9 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _lend(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield moves that open guaranteed ways to other tenants; undone if an owner loses.
+    """Yield moves that open guaranteed ways to other tenants; undone if an owner loses speed.
 
-    An owner that does not reach the shared ways gains as well: it gets these.
+    An owner out of reach of the shared ways also gains, because the move opens the shared ways.
     """
     domain, single = view.inventory.domain, [(one,) for one in plan.own]
     for lent in [plan.own, *single] if len(single) > 1 else single:

@@ -69,9 +69,10 @@ class Plan:
         return dataclasses.replace(self, confined=left, buffer=BUFFER_WAYS, on_ddio=False)
 
     def barred(self, other: Plan) -> Plan:
-        """Return what to bar if this plan is worse than `other`: under any limits, if equal.
+        """Return the plan to bar if this plan is worse than `other`.
 
-        Masks that failed under one limit of memory bandwidth would fail under the next.
+        If both have the same limits of memory bandwidth, the barred plan has no limits: its masks
+        would fail under other limits, too.
         """
         return self if self.limits != other.limits else dataclasses.replace(self, limits=())
 
@@ -88,7 +89,7 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """A change of plan to try. `what` names the change; it is the same from every plan."""
+    """A change of plan to try. `what` names the change, independent of the plan before."""
 
     subject: str  # a tenant's id, "ddio" or "layout"
     plan: Plan

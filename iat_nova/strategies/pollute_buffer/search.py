@@ -57,9 +57,9 @@ def next_move(
 
 
 def failures(state: State, at_s: float, parameters: Parameters) -> list[Failure]:
-    """Return the failures that are still barred, and those under the present load.
+    """Return the failures whose plans are still barred.
 
-    The latter are forgotten `backoff_max_s` after the last wait.
+    Failures under the present load are barred `backoff_max_s` longer than their wait.
     """
     since_s, most_s = state.load_since_s, parameters.backoff_max_s
     return [
@@ -86,7 +86,7 @@ def _named(move: Move) -> Message:
 
 
 def _too_little(promise: float, what: Message, failures: int, least: float) -> Message | None:
-    """Return that a move promises too little after so many failures of its kind, or None."""
+    """Return a message if a move promises too little after `failures` of its kind, else None."""
     asked = least * 2.0**failures
     if promise > asked:
         return None
@@ -97,7 +97,7 @@ def _too_little(promise: float, what: Message, failures: int, least: float) -> M
 
 
 def _promise(promise: float, least: float) -> Message:
-    """Return what a move may gain at most, and above which promise it is tried."""
+    """Return a message with a move's promise, and the least promise for a trial."""
     return message("promise", promise=round(promise, 4), least=round(least, 4))
 
 

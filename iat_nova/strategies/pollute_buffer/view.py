@@ -78,10 +78,10 @@ class View:
         return max(self.misses(tenant) * LINE, monitored or 0.0)
 
     def brought(self, some: Set[str], ports: Set[str]) -> float:
-        """Return the share of some ports in the lines that all these ports bring into the LLC.
+        """Return the share of the ports `some` in the lines that `ports` bring into the LLC.
 
-        A line that was allocated leaves for memory later, so memory traffic shows the share. If
-        traffic is not counted for each of these ports, all bring as many.
+        An allocated line is written to memory later, so memory traffic shows the share. If the
+        traffic of a port is not counted, all ports count alike.
         """
         counted = {port: one.memory_bytes_per_s for port, one in self.sample.ports.items()}
         traffic = {port: counted.get(port) for port in ports}

@@ -56,7 +56,7 @@ def watch(state: State, now: Now) -> Watched:
 
 
 def ddio(now: Now, parameters: Parameters) -> tuple[Message, ...]:
-    """Return which tenant with I/O most feels that DDIO is busy; nothing if DDIO is not busy."""
+    """Return the tenant with I/O that a busy DDIO stalls most; nothing if DDIO is not busy."""
     misses_per_s, low_per_s = now.sample.ddio_misses_per_s, parameters.threshold_miss_low_per_s
     if misses_per_s is None or misses_per_s <= low_per_s:
         return ()
@@ -77,8 +77,8 @@ def _short(value: float) -> float:
 def _deviations(state: State, now: Now) -> Iterator[tuple[float, str, str, dict[str, float]]]:
     """Yield each tenant's deviation from the judged load, the tenant, and its message and amounts.
 
-    The quantity is the one with the largest deviation among the quantities that matter. The host's
-    own processes are left out (`judge.other_loads`).
+    Message and amounts are of the quantity with the largest deviation among the quantities that
+    matter. The host's own processes are left out (`judge.other_loads`).
     """
     before, after = state.looks, now.looks
     own = {one.id for one in now.inventory.tenants if one.kind is TenantKind.HOST}

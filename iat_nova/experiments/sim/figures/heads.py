@@ -28,7 +28,7 @@ STEMS: tuple[str, ...] = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Head:
-    """The head of a figure: its name, its title, and the paper that published it."""
+    """The head of a figure: name, title and paper."""
 
     name: str
     title: str
