@@ -177,10 +177,10 @@ def _mask(inventory: DomainInventory, plan: Plan, tenant: Tenant, *, maxima: boo
         most = domain.ways
     if tenant.id in plan.owners:
         mask = _own(domain, plan, tenant)
-    elif tenant.id in plan.confined:
-        mask = _buffer(inventory, plan)
     else:
-        mask = WayMask.span(everything.lowest, most) if most < everything.count else everything
+        mask = _buffer(inventory, plan) if tenant.id in plan.confined else everything
+        if most < mask.count:
+            mask = WayMask.span(mask.lowest, most)
     if mask & domain.coerced_ways:
         mask = WayMask(mask | domain.coerced_ways)
     if not plan.clear or tenant.priority is Priority.BE or tenant.io:

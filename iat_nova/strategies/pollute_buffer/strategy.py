@@ -109,9 +109,7 @@ class PolluteBuffer:
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             plan = dataclasses.replace(plan, ddio=self._found(inventory.domain).ddio)
         plan = dataclasses.replace(arrivals.ports_in_use(plan, inventory), limits=())
-        fits = masks.fits(inventory.domain, plan.own, plan.ddio)  # beside DDIO's ways as found now
-        if members != state.members or not fits:
-            plan = self._with_promises(plan, now)
+        plan = self._with_promises(plan, now)
         failures = arrivals.still_failed(state, members)  # would fail again
         after = dataclasses.replace(
             state,
@@ -137,16 +135,16 @@ class PolluteBuffer:
     def _with_promises(self, plan: Plan, now: Now) -> Plan:
         """Return the plan with guaranteed ways.
 
-        Without room for guaranteed ways, DDIO's ways return to those found. A tenant whose held
-        ways do not fit leaves the buffer: it has all shared ways.
+        Without room for guaranteed ways, additional ways of DDIO end. A tenant whose held ways do
+        not fit leaves the buffer: it has all shared ways.
         """
-        domain, ddio = now.inventory.domain, self._found(now.inventory.domain).ddio
-        own = masks.promised(now.inventory, ddio, now.looks)
+        domain, found = now.inventory.domain, self._found(now.inventory.domain).ddio
+        fewest = min(found, plan.ddio or found)  # 0: devices may fill any way
+        own = masks.promised(now.inventory, fewest, now.looks)
         if set(own) == set(plan.own):  # in the same order, as far as `promised` leaves a choice
             standing = {one.id: masks.standing(one) for one in now.inventory.tenants}
             own = tuple(sorted(plan.own, key=lambda one: standing[one.tenant]))
-        if masks.fits(domain, own, plan.ddio):
-            ddio = plan.ddio
+        ddio = plan.ddio if masks.fits(domain, own, plan.ddio) else fewest
         held = {one.id for one in now.inventory.tenants if one.ways.held}
         plan = plan.without(frozenset(held - {one.tenant for one in own}))
         return dataclasses.replace(plan, own=own, lenders=(), ddio=ddio)

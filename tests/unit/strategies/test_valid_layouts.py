@@ -10,6 +10,7 @@ from iat_nova.model import (
     BandwidthControl,
     CacheDomain,
     DomainInventory,
+    Layout,
     Parameters,
     Priority,
     Rates,
@@ -20,6 +21,8 @@ from iat_nova.model import (
     WayRequest,
 )
 from iat_nova.strategies.api import decide
+from iat_nova.strategies.pollute_buffer import masks
+from iat_nova.strategies.pollute_buffer.plan import Own, Plan
 from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
 from tests.unit.build import tenant
 
@@ -117,5 +120,36 @@ class ValidLayoutsTest(unittest.TestCase):
                 with self.subTest(seed=seed, step=step, domain=inventory.domain):
                     _, state, decision = decide(strategy, state, inventory, sample, 100.0 + step)
                 written += decision.layout != before
+                self.keeps_maxima(inventory, state.in_force, decision.layout)
+                self.keeps_guarantees(inventory, state.in_force, decision.layout)
                 before = decision.layout
         self.assertGreater(written, HISTORIES * STEPS // 5)  # layouts do change
+
+    def keeps_maxima(self, inventory: DomainInventory, plan: Plan, layout: Layout) -> None:
+        """No guest fills more ways than its maximum, as far as classes and tied ways allow."""
+        domain = inventory.domain
+        for one in inventory.tenants if masks.has_classes(inventory, plan) else ():
+            mask = layout.mask_of(one.id)
+            assert mask is not None
+            if not (one.ways.held or mask & domain.coerced_ways):
+                most = max(one.ways.max, domain.min_ways)
+                self.assertLessEqual(mask.count, most, (one.id, plan, layout))
+
+    def keeps_guarantees(self, inventory: DomainInventory, plan: Plan, layout: Layout) -> None:
+        """Own ways are filled by their owner alone, and no guarantee for which there is room lacks.
+
+        A guarantee is lent where the plan says so.
+        """
+        filled = {one.id: layout.mask_of(one.id) or WayMask(0) for one in inventory.tenants}
+        for own in plan.own:
+            others = layout.ddio
+            for name, mask in filled.items():
+                others = WayMask(others | (mask if name != own.tenant else 0))
+            alone = WayMask(filled[own.tenant] & ~others)
+            self.assertGreaterEqual(alone.count, own.ways, (own, plan, layout))
+        least = inventory.domain.min_ways
+        kept = [Own(t.id, max(t.ways.kept, least)) for t in inventory.tenants if t.ways.kept]
+        room = masks.fits(inventory.domain, kept, plan.ddio)
+        if room and len(kept) + masks.CLASSES_SHARED < inventory.domain.classes:
+            lent = {one.tenant for one in kept} - plan.owners
+            self.assertLessEqual(lent, {*plan.lenders}, (plan, layout))
