@@ -234,8 +234,9 @@ class Scene:
     def draw(self, screen: Screen) -> list[str]:
         """Return the lines of a screen. Raises `Failure` if the cache domain does not exist."""
         if self._view is None:
-            text = f" {self._missing}; waiting for the agent. q quits."
-            return [escape.cut(text, screen.width), *[""] * (screen.height - 1)]
+            text = f"{self._missing}; waiting for the agent. q quits."
+            lines = [f" {line}" for line in escape.wrap(text, screen.width - 2, screen.height)]
+            return [*lines, *[""] * (screen.height - len(lines))]
         domains = self._view.domains
         if self._wanted is not None:
             for number, domain in enumerate(domains):

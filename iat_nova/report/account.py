@@ -157,7 +157,8 @@ def _quiet(reader: HistoryReader, domain: DomainView) -> Iterator[Recorded]:
 
 def why_not_more(account: Account) -> list[str]:
     """Return the reasons for not having more ways now, the plainest first."""
-    return list(dict.fromkeys(text for part in account.parts for text in _why(account, part)))
+    said = [(part.seen.inventory.domain.id, [*_why(account, part)]) for part in account.parts]
+    return words.once(said)
 
 
 def _why(account: Account, part: Part) -> Iterator[str]:
@@ -281,7 +282,8 @@ def what_would_help(account: Account) -> list[str]:
     """Return the operator's options for more ways, each with its command or key."""
     if not account.here:
         return []
-    return list(dict.fromkeys(text for part in account.parts for text in _help(account, part)))
+    said = [(part.seen.inventory.domain.id, [*_help(account, part)]) for part in account.parts]
+    return words.once(said)
 
 
 def _help(account: Account, part: Part) -> Iterator[str]:
@@ -438,12 +440,7 @@ def _part_record(part: Part) -> dict[str, Any]:
             port for port in port_table.rows((part.seen,)) if port["port"] in part.tenant.ports
         ],
         "turns": [
-            {**turn_record(turn), "with": [turn_record(one) for one in others]}
+            {**turns.record(turn), "with": [turns.record(one) for one in others]}
             for turn, others in part.turns
         ],
     }
-
-
-def turn_record(turn: Turn) -> dict[str, Any]:
-    """Return a turn as plain values."""
-    return {name: value for name, value in dataclasses.asdict(turn).items() if name != "row"}

@@ -270,7 +270,7 @@ def record(one: PortAccount) -> dict[str, Any]:
         "here": one.here,
         "seen_s": one.seen_s,
         "why": why(one),
-        "since": account.turn_record(one.since) if one.since is not None else None,
-        "kept": account.turn_record(one.kept) if one.kept is not None else None,
-        "turns": [account.turn_record(turn) for turn in one.turns],
+        "since": turns.record(one.since) if one.since is not None else None,
+        "kept": turns.record(one.kept) if one.kept is not None else None,
+        "turns": [turns.record(turn) for turn in one.turns],
     }

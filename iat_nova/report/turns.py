@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from typing import Any
 
 from iat_nova.model import DDIO, Action, DomainInventory, Layout, Message, WayMask
 from iat_nova.report import escape, times, words
@@ -130,6 +131,11 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
             if len(causes) > CAUSES:
                 reasons += f"; {len(causes) - CAUSES} more steps"
             yield turn(MOVE, subject, *counts, f"{why}: {reasons}" if reasons else why)
+
+
+def record(turn: Turn) -> dict[str, Any]:
+    """Return a turn as plain values."""
+    return {name: value for name, value in dataclasses.asdict(turn).items() if name != "row"}
 
 
 def _ports(said: Message) -> Iterator[str]:

@@ -249,3 +249,17 @@ def columns(rows: Sequence[tuple[str, ...]], alignment: str, blanks: int = 2) ->
         ).rstrip()
         for row in rows
     ]
+
+
+def once(said: Sequence[tuple[int, Sequence[str]]]) -> list[str]:
+    """Return what is said of each cache domain, once; with the domain if not said of all."""
+    found: dict[str, list[int]] = {}
+    for domain, texts in said:
+        for text in texts:
+            found.setdefault(text, []).append(domain)
+    return [
+        f"domain {domains[0]}: {text}"
+        if len(domains) < len(said) and f"domain {domains[0]}" not in text
+        else text
+        for text, domains in found.items()
+    ]

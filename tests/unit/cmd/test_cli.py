@@ -28,6 +28,7 @@ from iat_nova.cmd import base, overview
 from iat_nova.cmd import main as program
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
+from iat_nova.cmd.top import Scene
 from iat_nova.cmd.when import moment
 from iat_nova.common import plugins
 from iat_nova.conf import LOCK
@@ -45,6 +46,7 @@ from iat_nova.model import (
 )
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.report import escape, html, moments, times, view
+from iat_nova.report.top_screen import Screen
 from iat_nova.store import heartbeat
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.reader import HistoryReader
@@ -1000,6 +1002,16 @@ class TestOthers(CliCase):
         for number in range(60):
             self.assertRegex(out, rf"(?m)^ g{number} +BE ")
         self.assertIn("LAST DECISIONS", out)
+
+    def test_top_before_a_history(self):
+        """It waits, and says for what and how to end it, also on a narrow terminal."""
+        scene = Scene(self.folder / ("long" * 8))
+        scene.wait_for_history = True
+        (self.folder / ("long" * 8)).mkdir()
+        scene.look()
+        lines = scene.draw(Screen(40, 12))
+        self.assertEqual(12, len(lines))
+        self.assertIn("waiting for the agent. q quits.", " ".join(" ".join(lines).split()))
 
     def test_report_of_a_period(self):
         """From one time to another: ways as of its end, and nothing that is only true now."""

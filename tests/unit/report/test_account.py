@@ -256,6 +256,23 @@ class TestAccount(unittest.TestCase):
             self.assertIn(why, " ".join(account.why_not_more(told)), why)
             self.assertIn(remedy or "", " ".join(account.what_would_help(told)), why)
 
+    def test_two_cache_domains(self):
+        """What is said of one alone names it."""
+        told = self.tell()
+        (part,) = told.parts
+        there = part.seen.inventory
+        other = dataclasses.replace(there, domain=dataclasses.replace(there.domain, id=1))
+        seen = dataclasses.replace(part.seen, inventory=other)
+        both = dataclasses.replace(
+            told, parts=(part, dataclasses.replace(part, seen=seen, refused=None))
+        )
+        why = account.why_not_more(both)
+        self.assertRegex(why[0], "^domain 0: 2026-11-21 .*: refuse: no idle way$")
+        self.assertIn("900 k/s LLC misses, 7.5% of its references", why)
+        self.assertIn("cache domain 0 has 3 ways idle", why)
+        self.assertIn("cache domain 1 has 3 ways idle", why)
+        self.assertEqual(account.what_would_help(told), account.what_would_help(both))
+
     def test_a_class_for_two_tenants(self):
         """Where classes are scarce a strategy that counts ways by tenant still gives and takes."""
         told = self.tell({"priority": Priority.BE}, masks=(0x3, 0xFC, 0xFC), joined=True)
