@@ -15,7 +15,7 @@ The rules, in the order of an access:
 * L2's victim is placed in the ways of the core's mask: the LLC is a victim cache. A copy in the
   inclusive ways is removed; on a machine without inclusive ways the victim merges into the copy.
   Masks limit placement, never hits.
-* A victim that L2's streamer fetched from memory is dropped if no instruction has used the line.
+* A victim that L2's prefetchers fetched from memory is dropped if no instruction has used the line.
   The counters of Skylake-SP show this: IDI_MISC.WB_DOWNGRADE counts "cache lines that are dropped
   and not written back to L3 as they are deemed to be less likely to be reused shortly".
   L2_LINES_OUT.USELESS_HWPF counts lines that were "hardware prefetched but not used and now
@@ -52,6 +52,7 @@ from iat_nova.experiments.sim import adaptive
 from iat_nova.experiments.sim._compile import inlined, kernel
 from iat_nova.experiments.sim.cachestate import (
     ADAPTS,
+    ADJACENT_LINE,
     AHEAD,
     CLEANED,
     CLOCK,
@@ -130,9 +131,9 @@ from iat_nova.experiments.sim.ways import (
 
 # The names that other modules need, so that these import this module only.
 __all__ = [
-    "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES", "L2", "LEVELS",
-    "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "STREAM_LINES", "TOTAL_NAMES", "WRITE_BACKS",
-    "WRITTEN_THROUGH", "Caches",
+    "ADJACENT_LINE", "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES",
+    "L2", "LEVELS", "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "STREAM_LINES", "TOTAL_NAMES",
+    "WRITE_BACKS", "WRITTEN_THROUGH", "Caches",
     "core_access", "dma_read", "dma_write", "frame_of", "llc_set", "make", "make_sockets",
     "mask_of", "prefetch", "renumber", "sampled_offset", "set_mask",
 ]  # fmt: skip
@@ -320,16 +321,17 @@ def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> in
 
 
 @kernel
-def prefetch(c: Caches, core: int, line: int, sharers: int) -> None:
-    """Let a core's L2 prefetch a line, unless the line is there already."""
+def prefetch(c: Caches, core: int, line: int, sharers: int) -> int:
+    """Let a core's L2 prefetch a line; return the level that served, `L2` if the line is there."""
     index = line & (c.l2.shape[1] - 1)
     if find(c.l2[core, index, 0], 3, line) >= 0:
-        return
-    level = core_access(c, core, line, 0, sharers)
+        return L2
+    level: int = core_access(c, core, line, 0, sharers)
     c.served[core, level] -= 1
     c.prefetched[core, level] += 1
     if level == MEMORY and not c.registers[FILLS]:
         c.l2[core, index, 0, find(c.l2[core, index, 0], 3, line)] |= AHEAD
+    return level
 
 
 @kernel

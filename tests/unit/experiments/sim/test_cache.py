@@ -101,8 +101,9 @@ class TestAgainstReference(unittest.TestCase):
                 case 3:
                     core = rng.randrange(3)
                     before = c.prefetched[core].copy()
-                    cache.prefetch(c, core, line, EVERYONE)
+                    got = cache.prefetch(c, core, line, EVERYONE)
                     level = reference.prefetch(core, line)
+                    self.assertEqual(cache.L2 if level is None else level, got)
                     expected = [n == level for n in range(cache.LEVELS)]
                     self.assertEqual(expected, (c.prefetched[core] - before).tolist())
                 case _:
