@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Types of arguments that several commands share."""
+"""Types of arguments that several commands share; times such as 03:12 or -10m."""
 
 from __future__ import annotations
 
 import argparse
+import datetime
+import math
 import re
+import time
+
+from iat_nova.cmd.base import EXIT_USAGE, Failure
+from iat_nova.report import times
 
 AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
 """A time before now, as in -10m."""
@@ -32,3 +38,80 @@ def natural(text: str) -> int:
             f"invalid number {text!r}: expected a positive whole number"
         )
     return int(text)
+
+
+_ISO_TIME = re.compile(r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
+# 99:99, -5x, 2026-13-01: meant as times, and no name or UUID of a guest.
+_MEANT = re.compile(r"\d+(:\d+)+|-\d+\w*|\d{4}-\d\d-\d\d(T.*)?")
+
+
+def take_period(parser: argparse.ArgumentParser, begin: str) -> None:
+    """Add ``--since`` and ``--until``. `begin`: the end of the help text of ``--since``."""
+    take_times(parser)
+    parser.add_argument("--since", metavar="TIME", help=f"not before this time{begin}")
+    parser.add_argument("--until", metavar="TIME", help="not after this time")
+
+
+def period(parsed_args: argparse.Namespace, now_s: float) -> tuple[float, float]:
+    """Return begin and end of the named period, infinite if not named. Raises `Failure`."""
+    since, until = parsed_args.since, parsed_args.until
+    begin_s = moment(since, now_s, begin=True) if since else -math.inf
+    end_s = moment(until, now_s) if until else math.inf
+    if end_s < begin_s:
+        raise Failure(
+            f"--until {until} ({times.moment(end_s)}) is before --since {since} "
+            f"({times.moment(begin_s)})",
+            EXIT_USAGE,
+        )
+    return begin_s, end_s
+
+
+def is_time(text: str) -> bool:
+    """Return whether a text looks like a time; `moment` may still refuse the text."""
+    if _MEANT.fullmatch(text):
+        return True
+    try:
+        moment(text, time.time())
+    except Failure:
+        return False
+    return True
+
+
+def moment(text: str, now_s: float, *, begin: bool = False) -> float:
+    """Return the wall-clock seconds of a time. Raises `Failure`.
+
+    A time of whole minutes or seconds stands for the whole minute or second. The result is the end
+    of the minute or second, so that a period up to a time from the log includes the log line. With
+    `begin`, the result is the begin.
+    """
+    ago = AGO.fullmatch(text)
+    if ago:
+        return now_s - float(ago[1]) * SECONDS[ago[2]]
+    try:
+        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
+            return _last_time_of_day(text, now_s, begin=begin)
+        there = datetime.datetime.fromisoformat(text)
+        shown = _ISO_TIME.search(text)
+        return there.timestamp() + (_rest_s(shown[0]) if shown and not begin else 0.0)
+    except (ValueError, OverflowError, OSError):
+        raise Failure(
+            f"invalid time {text!r}: expected 03:12, 2026-11-21T03:12:05 or -10m",
+            EXIT_USAGE,
+        ) from None
+
+
+def _rest_s(text: str) -> float:
+    """Return the seconds from a time to the end of the minute or second that the time names."""
+    if "." in text:
+        return 0.0
+    return 0.999 if text.count(":") > 1 else 59.999
+
+
+def _last_time_of_day(text: str, now_s: float, *, begin: bool) -> float:
+    """Return the last moment, today or yesterday, at which the clock showed this time."""
+    shown = datetime.time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
+    today = datetime.datetime.fromtimestamp(now_s)
+    there = datetime.datetime.combine(today, shown)
+    if there > today:
+        there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown)
+    return min(there.timestamp() + (0.0 if begin else _rest_s(text)), now_s)

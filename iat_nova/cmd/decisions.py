@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from iat_nova.cmd import arguments, guests
+from iat_nova.cmd import guests
+from iat_nova.cmd.arguments import natural, period, take_period, whole
 from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, Table, check_columns
-from iat_nova.cmd.when import period, take_period
 from iat_nova.model import DDIO
 from iat_nova.report import escape, times, turns
 from iat_nova.report.subjects import Subject
@@ -60,12 +60,10 @@ examples:
         parser.add_argument(
             "--kind", action="append", choices=KINDS, metavar="KIND", help="only these; repeatable"
         )
-        parser.add_argument(
-            "--domain", type=arguments.whole, metavar="N", help="only this cache domain"
-        )
+        parser.add_argument("--domain", type=whole, metavar="N", help="only this cache domain")
         parser.add_argument(
             "--last",
-            type=arguments.natural,
+            type=natural,
             metavar="N",
             help="at most so many; default: 25, without a bound with --since",
         )

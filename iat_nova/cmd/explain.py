@@ -11,7 +11,8 @@ import shutil
 import time
 from typing import Any
 
-from iat_nova.cmd import arguments, guests
+from iat_nova.cmd import guests
+from iat_nova.cmd.arguments import is_time, moment, take_times, whole
 from iat_nova.cmd.base import (
     EXIT_FAILURE,
     EXIT_NOT_RUNNING,
@@ -20,7 +21,6 @@ from iat_nova.cmd.base import (
     Failure,
     Page,
 )
-from iat_nova.cmd.when import is_time, moment
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
 from iat_nova.model import DomainInventory
@@ -78,16 +78,14 @@ examples:
 """
 
     def _options(self, parser: argparse.ArgumentParser) -> None:
-        arguments.take_times(parser)
+        take_times(parser)
         parser.add_argument(
             "time",
             nargs="?",
             metavar="TIME|GUEST|PORT",
             help="a moment, guest or port: see below; default: the last decision",
         )
-        parser.add_argument(
-            "--domain", type=arguments.whole, metavar="N", help="only this cache domain"
-        )
+        parser.add_argument("--domain", type=whole, metavar="N", help="only this cache domain")
         parser.add_argument(
             "--exact",
             action="store_true",

@@ -9,8 +9,8 @@ import gc
 import time
 from collections.abc import Iterator
 
+from iat_nova.cmd.arguments import period, take_period
 from iat_nova.cmd.base import Command, Failure
-from iat_nova.cmd.when import period, take_period
 from iat_nova.common.owned_folder import write_named
 
 

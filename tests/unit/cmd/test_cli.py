@@ -26,10 +26,10 @@ import yaml
 
 from iat_nova.cmd import base, overview
 from iat_nova.cmd import main as program
+from iat_nova.cmd.arguments import moment
 from iat_nova.cmd.base import Failure
 from iat_nova.cmd.decisions import _writer
 from iat_nova.cmd.top import Scene
-from iat_nova.cmd.when import moment
 from iat_nova.common import plugins
 from iat_nova.conf import LOCK
 from iat_nova.model import (
