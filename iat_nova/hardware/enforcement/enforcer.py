@@ -117,8 +117,7 @@ class Enforcer:
             self._snapshot.protect()
         if self._ports is not None:
             self._ports.off()
-        new = last is None or _cpus(last.inventory) != _cpus(inventory)
-        if self._snapshot is not None and new:
+        if self._snapshot is not None and (last is None or _needs_saving(last, inventory, layout)):
             self._snapshot.extend()  # a domain or CPUs that came after the last saving
         if domain not in self._found:
             self._found[domain] = self._ddio.read(domain)
@@ -299,6 +298,26 @@ class SavedFirst:
         self._snapshot.protect(COUNTING)
         self._snapshot.extend(COUNTING)
         self._counters.watch(cpus)
+
+
+def _needs_saving(last: Written, inventory: DomainInventory, layout: Layout) -> bool:
+    """Return whether a layout takes CPUs that the last layout did not have, or left to the host.
+
+    Another program may have begun to monitor the latter since the last saving.
+    """
+    confined, before = _confined(inventory, layout), _confined(last.inventory, last.layout)
+    return _cpus(last.inventory) != _cpus(inventory) or not confined <= before
+
+
+def _confined(inventory: DomainInventory, layout: Layout) -> frozenset[int]:
+    """Return the CPUs that get a class beside the default class."""
+    names = _class_names(inventory, layout)
+    return frozenset(
+        cpu
+        for tenant in inventory.tenants
+        if names.get(tenant.id, DEFAULT_CLASS) != DEFAULT_CLASS
+        for cpu in tenant.cpus
+    )
 
 
 def _cpus(inventory: DomainInventory) -> frozenset[int]:

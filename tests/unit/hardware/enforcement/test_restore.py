@@ -37,6 +37,7 @@ from iat_nova.model import (
     Group,
     HostFacts,
     Layout,
+    TenantKind,
     WayMask,
     message,
 )
@@ -786,6 +787,20 @@ class Restrained(MachineCase):
         self.inventory = dataclasses.replace(self.inventory, tenants=tenants)
         layout = Layout(WayMask(0x7C0), (Group(("g/1", "h/1"), WayMask(0x3)),))
         self.enforcer.apply(self.inventory, layout)
+        self.assertEqual({3}, self.tree.monitored("theirs"))
+        restoring.snapshot(self.settings(), self.host()).restore()
+        self.assertEqual({0, 3}, self.tree.monitored("theirs"))
+
+    def test_a_group_that_began_to_monitor_a_cpu_of_the_default_class(self):
+        """The same where a layout takes a CPU that the one before had left to the host."""
+        host = dataclasses.replace(tenant("host", 0, id="host"), kind=TenantKind.HOST)
+        tenants = (*self.inventory.tenants, host, tenant("h", 0, id="h/1"))
+        self.inventory = dataclasses.replace(self.inventory, tenants=tenants)
+        guest, rest = Group(("g/1",), WayMask(0x3)), Group(("host",), WayMask(0x3C))
+        self.enforcer.apply(self.inventory, Layout(WayMask(0x7C0), (guest, rest)))
+        self.tree.add_monitor("theirs", "0,3")
+        more = Group(("g/1", "h/1"), WayMask(0x3))
+        self.enforcer.apply(self.inventory, Layout(WayMask(0x7C0), (more,)))
         self.assertEqual({3}, self.tree.monitored("theirs"))
         restoring.snapshot(self.settings(), self.host()).restore()
         self.assertEqual({0, 3}, self.tree.monitored("theirs"))
