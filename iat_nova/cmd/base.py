@@ -360,6 +360,8 @@ class Lister(Command, lister.Lister):  # type: ignore[misc]
             value = str(value)
         if parsed_args.formatter in MACHINE_FORMATS:
             return value
+        if parsed_args.formatter == "table" and isinstance(value, bool):
+            return "yes" if value else "no"
         if isinstance(value, list):
             return ", ".join(escape.plain(str(item)) for item in value)
         if isinstance(value, dict):

@@ -12,6 +12,7 @@ import os
 import pathlib
 import time
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from iat_nova.agent import facts_file
 from iat_nova.cmd.base import (
@@ -116,6 +117,8 @@ examples:
   iat-nova policy check --facts compute-7.yaml policy.yaml
 """
 
+    _legend = ""
+
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Check the policy, and return a row per tenant. Raises `Failure` with all errors."""
         facts = self.facts(parsed_args)
@@ -142,15 +145,23 @@ examples:
         ]
         cells = [tuple(self.cell(parsed_args, value) for value in row) for row in rows]
         if parsed_args.formatter == "table" and not parsed_args.columns:
+            self._legend = "ways: least/at the start/most" if cells else ""
             return _brief(cells, len(classified.domains))
         return COLUMNS, cells
+
+    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> Any:
+        """Write the list, and below the short table what its numbers of ways are."""
+        status = super().produce_output(parsed_args, column_names, data)
+        if self._legend:
+            self.app.stdout.write(f"{self._legend}\n")
+        return status
 
 
 def _brief(rows: Sequence[tuple[object, ...]], domains: int) -> Table:
     """Return headings and rows for people: I/O beside the priority, no column without content."""
     found = [dict(zip(COLUMNS, row, strict=True)) for row in rows]
     for row in found:
-        row["priority"] = f"{row['priority']}{' I/O' if row['io'] else ''}"
+        row["priority"] = f"{row['priority']}{' I/O' if row['io'] == 'yes' else ''}"
     empty = {"io"} if domains > 1 else {"io", "domain"}
     empty |= {name for name in COLUMNS if not any(row[name] not in (None, "") for row in found)}
     headings = tuple(name for name in COLUMNS if name not in empty)

@@ -121,13 +121,7 @@ examples:
             values["cpus"] = format_cpus(values["cpus"])
         if parsed_args.formatter == "table":
             values["model"] = words.ATTACHED[values["model"]]
-            values = {name: _yes_or_no(value) for name, value in values.items()}
         return self.row(parsed_args, values, columns)
-
-
-def _yes_or_no(value: object) -> object:
-    """Return a truth value as a word, and any other value as it is."""
-    return ("yes" if value else "no") if isinstance(value, bool) else value
 
 
 _LEAST_NAME = 12  # columns of a name

@@ -1066,6 +1066,11 @@ class TestOthers(CliCase):
         self.assertEqual(
             (0, True), (status, "pc1" in {row["name"] for row in json.loads(out)}), err
         )
+        _, out, _ = self.run_it("policy", "check")
+        self.assertTrue(out.endswith("+\nways: least/at the start/most\n"), out)
+        self.assertRegex(out, r"\| pc1 +\| .*PC I/O ")
+        _, out, _ = self.run_it("policy", "check", "-c", "name", "-c", "io")
+        self.assertRegex(out, r"\| pc1 +\| yes +\|")
         broken = self.folder / "policy.yaml"
         broken.write_text("parameters:\n  threshold_stable: often\n")
         status, _, err = self.run_it("policy", "check", str(broken))
