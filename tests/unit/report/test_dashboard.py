@@ -104,6 +104,14 @@ class DashboardTest(unittest.TestCase):
                     for label in labels:
                         self.assertRegex(recorded()[name], rf"by \([^)]*\b{label}\b")
 
+    def test_the_legends_say_what_a_number_is(self) -> None:
+        """A bare number of a cache domain or CPU behind a name reads as a value."""
+        for panel in self.panels:
+            for target in panel.get("targets", ()):
+                for label, word in (("domain", "domain"), ("cpu", "CPU")):
+                    before = target["legendFormat"].split(f"{{{{{label}}}}}")[:-1]
+                    self.assertTrue(all(one.endswith(f"{word} ") for one in before), panel["title"])
+
     def test_annotations_name_what_exists(self) -> None:
         """Their queries and texts name metrics and labels of these metrics."""
         known = {metric.name: metric for metric in metrics.METRICS}
