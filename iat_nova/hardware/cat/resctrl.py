@@ -324,6 +324,11 @@ class Resctrl(ResctrlDomains, AllReachable):
         self._saved.renew(frozenset().union(*found["default"].values()))
         return found
 
+    def grown(self, extended: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
+        """Return extended settings with the CPUs that others began to monitor since."""
+        monitors = resctrl_saved.grown(extended["monitors"], now["monitors"])
+        return {**extended, "monitors": monitors}
+
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Remove our groups, and restore the saved settings; return messages.
 

@@ -47,6 +47,20 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
     }
 
 
+def grown(had: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
+    """Return the CPUs of monitoring groups, with those that they have got since the last saving.
+
+    A CPU is in one group at most: the group that has it now counts.
+    """
+    taken = {name: parse_cpus(cpus) for name, cpus in now.items()}
+    found: dict[str, str] = {}
+    for name in had.keys() | taken.keys():
+        others = frozenset().union(*(cpus for one, cpus in taken.items() if one != name))
+        cpus = parse_cpus(had.get(name, "")) - others | taken.get(name, frozenset())
+        found |= {name: format_cpus(cpus)} if cpus else {}
+    return found
+
+
 def as_mounted(fs: ResctrlFs) -> dict[str, dict[str, str]]:
     """Return the default group's masks after a mount, as `save` returns masks: all ways."""
     ways = {name: fs.parsed(f"info/{name}/cbm_mask", hexadecimal) for name in fs.l3_resources()}

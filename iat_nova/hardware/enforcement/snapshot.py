@@ -26,7 +26,7 @@ from iat_nova.hardware.enforcement.snapshot_file import (
     SnapshotFile,
 )
 from iat_nova.hardware.kernel import locks
-from iat_nova.hardware.kernel.rollback import PARTIAL, Reach, Restorable
+from iat_nova.hardware.kernel.rollback import PARTIAL, Growing, Reach, Restorable
 from iat_nova.model import Message, message
 
 __all__ = ["HostTaken", "RestoreError", "Restored", "Snapshot", "SnapshotError"]
@@ -142,10 +142,9 @@ class Snapshot:
         """Raise `HostTaken` if another process is the writer, found now or earlier."""
         try:
             self.keep_lock()
-        except HostTaken:
-            raise
-        except SnapshotError:  # for the lock's file: no reason to leave the host changed
-            return
+        except SnapshotError as error:  # others, of the lock's file, must not prevent a restore
+            if isinstance(error, HostTaken):
+                raise
 
     def protect(self, names: Collection[str] | None = None) -> Restored:
         """Ensure that a snapshot of the untouched host is on disk; call before the first write.
@@ -174,14 +173,17 @@ class Snapshot:
         settings saved earlier stay. Raises `HardwareError`.
         """
         wanted = self._memory.keys() if names is None else self._memory.keys() & names
-        if not wanted:  # nothing is written
-            return
-        self._check_sole()
-        saved = self._memory | {
-            name: _joined(self._memory[name], self._found(name)) for name in wanted
-        }
+        if wanted:
+            self._check_sole()
+        saved = self._memory | {name: self._grown(name) for name in wanted}
         if saved != self._memory:
             self._save(saved)
+
+    def _grown(self, name: str) -> Any:
+        """Return a part's saved settings, and those that it has got since."""
+        now, part = self._found(name), self._parts[name]
+        joined = _joined(self._memory[name], now)
+        return part.grown(joined, now) if isinstance(part, Growing) else joined
 
     def keep_file(self) -> Message | None:
         """Write the file again if missing, damaged or changed; return the reason, or None.

@@ -6,7 +6,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from iat_nova.hardware.api import DomainOffline, HardwareError, joined
 from iat_nova.hardware.kernel.shape import Shape
@@ -53,6 +53,14 @@ class Restorable(Protocol):
         Every setting is read first, and written only if different. So a second call verifies the
         first call, and returns messages on settings that did not keep the restored value.
         """
+
+
+@runtime_checkable
+class Growing(Protocol):
+    """A part that has settings of other programs, which may change after the first saving."""
+
+    def grown(self, extended: Any, now: Any) -> Any:
+        """Return saved settings, `extended` by new keys, with what other programs added `now`."""
 
 
 class AllReachable:

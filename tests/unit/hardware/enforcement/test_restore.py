@@ -805,6 +805,23 @@ class Restrained(MachineCase):
         restoring.snapshot(self.settings(), self.host()).restore()
         self.assertEqual({0, 3}, self.tree.monitored("theirs"))
 
+    def test_a_group_that_monitors_more_meanwhile(self):
+        """It gets back what it has got since the first saving, and no CPU that changed groups."""
+        self.interlock.restore()
+        self.tree.add_monitor("theirs", "0")
+        self.tree.add_monitor("others", "3")
+        self.enforce(0x3, 0x7C0)
+        self.tree.write("mon_groups/theirs/cpus_list", "0,3")
+        self.tree.write("mon_groups/others/cpus_list", "2")
+        tenants = (*self.inventory.tenants, tenant("h", 0, id="h/1"))
+        self.inventory = dataclasses.replace(self.inventory, tenants=tenants)
+        layout = Layout(WayMask(0x7C0), (Group(("g/1", "h/1"), WayMask(0x3)),))
+        self.enforcer.apply(self.inventory, layout)
+        self.assertEqual({3}, self.tree.monitored("theirs"))
+        restoring.snapshot(self.settings(), self.host()).restore()
+        self.assertEqual({0, 3}, self.tree.monitored("theirs"))
+        self.assertEqual({2}, self.tree.monitored("others"))
+
     def test_a_failing_write(self):
         """What was half-done is undone, and then everything."""
         self.tree.fail_at = 1
