@@ -179,7 +179,8 @@ def reachable(library: Pqos, saved: Mapping[str, Any], mine: Mine | None = None)
     if later["classes"]:
         cpus = format_cpus(map(int, later["classes"]))
         places.append(message("classes-of-cpus-offline", cpus=cpus))
-    reached = any(now[key] for key in there)
+    # The process that wrote the registers restores in any case: it forgets its classes then.
+    reached = mine is not None or any(now[key] for key in there)
     for part in (now, later):
         part["classes"] |= theirs
     if not places:

@@ -137,6 +137,20 @@ class PqosSnapshot(AgentsCase, unittest.TestCase):
                 self.registers.classes[theirs], self.registers.values[cache][5] = 0, 0x7FF
                 self.assertEqual(self.found, self.state())
 
+    def test_all_that_was_saved_is_offline_at_the_restore(self):
+        """The agent forgets its classes: no later look writes them again, without a snapshot."""
+        self.unplug(*SOCKET)
+        allocator, snapshot = self.agent()
+        snapshot.protect()
+        self.write(allocator, 0)
+        self.plug(*SOCKET)
+        self.unplug(0, 1, 2, 3)
+        self.assertTrue(snapshot.restore().left)
+        self.plug(0, 1, 2, 3)
+        snapshot.finish()
+        self.assertEqual((), allocator.inspect())
+        self.assertEqual(self.found, self.state())
+
     def test_nothing_waits_for_a_socket_that_was_not_written(self):
         """Where nothing was written, nothing has to be restored."""
         allocator, snapshot = self.agent()
