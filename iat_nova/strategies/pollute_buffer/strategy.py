@@ -109,7 +109,10 @@ class PolluteBuffer:
         if state.layout is None or inventory.domain.ddio_found != state.domain.ddio_found:
             plan = dataclasses.replace(plan, ddio=self._found(inventory.domain).ddio)
         plan = dataclasses.replace(arrivals.ports_in_use(plan, inventory), limits=())
-        plan = self._with_promises(plan, now)
+        fits = masks.fits(inventory.domain, plan.own, plan.ddio)
+        # Where DDIO has fewer ways than before, there may be room for further guarantees.
+        if members != state.members or not fits or plan.ddio < state.plan.ddio:
+            plan = self._with_promises(plan, now)
         failures = arrivals.still_failed(state, members)  # would fail again
         after = dataclasses.replace(
             state,
