@@ -83,6 +83,8 @@ class Programs(ProgramCase):
         """Ctrl-C, also while a program loads: the shell's status, and nothing is written."""
         code = (
             "import os, signal, sys, {0} as late; from iat_nova.cmd import entry;"
+            # Where a shell started the tests in the background, SIGINT is ignored.
+            " signal.signal(signal.SIGINT, signal.default_int_handler);"
             " late.{1} = lambda *_: os.kill(os.getpid(), signal.SIGINT);"
             " sys.argv[1:] = ['--version']; sys.exit(entry.program())"
         )
