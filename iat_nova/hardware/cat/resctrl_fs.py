@@ -341,7 +341,7 @@ class ResctrlFs:
         self.put(_in(group, "schemata"), f"{_BANDWIDTH}:{domain}={limit}")
 
     def set_other_lines(self, group: str, lines: Mapping[str, str]) -> None:
-        """Write these limits to a group, except lines that are equal already."""
+        """Write a group's lines of the schemata that differ from `lines`."""
         now = self.other_lines(group)
         new = {name: values for name, values in lines.items() if now.get(name, values) != values}
         if new:

@@ -155,7 +155,7 @@ class Groups:
             self.fs.set_other_lines(group_name(number), lines)
 
     def foreign(self, numbers: Iterable[int], domains: Collection[int]) -> list[Message]:
-        """Return messages on our limits in these domains that another program changed."""
+        """Return a message for each of our limits in `domains` that another program changed."""
         told: list[Message] = []
         for number in numbers:
             limits = self.memory.limits.get(number, {})

@@ -48,9 +48,9 @@ def save(fs: ResctrlFs) -> dict[str, Any]:
 
 
 def grown(had: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
-    """Return the CPUs of monitoring groups, with those that they have got since the last saving.
+    """Return the CPUs by monitoring group: the saved CPUs, and CPUs that joined a group later.
 
-    A CPU is in one group at most: the group that has it now counts.
+    A CPU is in one group at most. A CPU that changed its group is in the present group.
     """
     taken = {name: parse_cpus(cpus) for name, cpus in now.items()}
     found: dict[str, str] = {}

@@ -180,7 +180,7 @@ class Snapshot:
             self._save(saved)
 
     def _grown(self, name: str) -> Any:
-        """Return a part's saved settings, and those that it has got since."""
+        """Return the saved settings of a part, with settings that appeared since then."""
         now, part = self._found(name), self._parts[name]
         joined = _joined(self._memory[name], now)
         return part.grown(joined, now) if isinstance(part, Growing) else joined
