@@ -136,7 +136,7 @@ def _ended(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> PolicyError:
 
 
 def _answers(output: bytes) -> list[Rendered | PolicyError]:
-    """Return the results in a child's output, without one that the child did not finish."""
+    """Return the results in a child's output. An unfinished last line does not count."""
     return [_answer(json.loads(line)) for line in output.split(b"\n")[:-1]]
 
 

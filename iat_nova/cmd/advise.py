@@ -176,7 +176,10 @@ examples:
         return now, [] if found.fits else list(choices(found, counted, tried))
 
     def _estimator(self, found: Advice) -> Estimator | None:
-        """Return what tries settings on the emulated server; None, with a note, if nothing can."""
+        """Return a function that tries settings on the emulated server.
+
+        None, after a note to the user, without the emulated server or for packets above 2,048 B.
+        """
         if any(one.mtu > 1986 for one in found.rings):
             self.note("no estimates: the emulated server knows no packets beyond 2,048 B")
             return None

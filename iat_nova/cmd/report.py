@@ -58,7 +58,10 @@ examples:
 
 @contextlib.contextmanager
 def _without_collection() -> Iterator[None]:
-    """Collect no garbage: what is read is needed until the page is written, and is in no cycle."""
+    """Switch Python's garbage collector off: nothing that a report reads could be collected.
+
+    The page needs all records until the end, and records have no reference cycles.
+    """
     was = gc.isenabled()
     gc.disable()
     try:

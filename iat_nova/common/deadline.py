@@ -55,7 +55,7 @@ class Deadline(Generic[T]):
 
 
 def _begun(call: Callable[[], T]) -> futures.Future[T]:
-    """Begin a call on a thread of its own, which does not keep the process from ending."""
+    """Begin a call on a daemon thread of its own: the process can end during the call."""
     question: futures.Future[T] = futures.Future()
 
     def run() -> None:

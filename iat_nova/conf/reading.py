@@ -111,7 +111,7 @@ def _check_number(option: str, found: float | None) -> None:
 
 
 def _values(conf: cfg.ConfigOpts, group: str, options: Iterable[cfg.Opt]) -> Any:
-    """Return the values of options: the default for an empty value, as where none is set.
+    """Return the values of options. An empty value means the default, as if it were not set.
 
     oslo.config gives None for an empty number. Raises `ConfigError`.
     """

@@ -143,6 +143,6 @@ def _described(uuid: str, handle: Any, xml: str, before: _Known | None) -> _Know
 
 
 def _undescribed(uuid: str, handle: Any, error: Exception) -> _Known:
-    """Return a guest of which only its existence is known; the next reading tries again."""
+    """Return a guest whose XML could not be read; the next reading tries again."""
     warnings = (message("domain-undescribed", error=str(error)),)
     return _Known(-1, b"", LibvirtDomain(uuid, handle.ID(), handle.name(), warnings=warnings))

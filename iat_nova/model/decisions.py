@@ -308,7 +308,7 @@ class Action(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """An action, its subject and its reason, as values: `report` makes the sentence."""
+    """An action, its subject and its reason, as values. `report` makes sentences from steps."""
 
     action: Action
     subject: str  # a tenant's id, "ddio" or "layout"
@@ -346,5 +346,5 @@ class Decision:
 
     @property
     def reasons(self) -> tuple[Message, ...]:
-        """The reasons against an action: `why`, and those of the steps that do not act."""
+        """The reasons against an action: `why`, and the reasons of steps that change nothing."""
         return (*self.why, *(step.reason for step in self.steps if not step.action.acts))

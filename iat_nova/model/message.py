@@ -41,7 +41,7 @@ class Message:
 
 
 class MessageError(Exception):
-    """An error that is a statement: `message`, with `remedy` where there is one."""
+    """An error with its text as a message code and values. `remedy`: what to do, or None."""
 
     def __init__(self, said: Message, remedy: Message | None = None) -> None:
         super().__init__(said)

@@ -345,7 +345,7 @@ def domain(
 def _by_tenant(
     seen: Observed, find: Callable[[DomainInventory, Iteration], Mapping[str, Item]]
 ) -> Iterator[tuple[Labels, Item]]:
-    """Yield the labels of each tenant for which `find` has a value, and the value."""
+    """Yield a tenant's labels and the tenant's value from `find`; skip tenants without a value."""
     found = {number: find(*both) for number, both in _complete(seen).items()}
     for number, tenant, labels in shown(seen):
         if tenant.id in found.get(number, {}):

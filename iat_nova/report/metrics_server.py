@@ -39,7 +39,7 @@ logging.getLogger("waitress.queue").setLevel(logging.ERROR)
 
 
 class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
-    """One connection, for one request: the deadline of the connection limits the request."""
+    """A connection that closes after one request, so a connection's deadline limits a request."""
 
     def service(self) -> None:
         """Answer, and announce the end of the connection."""

@@ -58,7 +58,7 @@ class PortAccount:
 
     @property
     def group(self) -> PortGroup | None:
-        """The ports that share the port's own class of service; None in the class of all."""
+        """The ports in the port's class of service; None if it is in the class of all devices."""
         layout = self.seen.layout
         groups = layout.ports if layout is not None else ()
         return next((one for one in groups if self.port.id in one.ports), None)

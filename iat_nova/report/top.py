@@ -381,7 +381,10 @@ def _asked(has: WayMask | None, decided: WayMask | None) -> str:
 
 
 def _sorted(domain: DomainView, key: str) -> list[Tenant]:
-    """Return the tenants, largest first, or by name, those that a small screen must have first."""
+    """Return the tenants by descending `key`, or by name: a small screen shows the first ones.
+
+    By name, best-effort tenants come last.
+    """
     tenants = list(domain.inventory.tenants)
     if key == "name":
         return sorted(tenants, key=lambda one: one.priority is Priority.BE)

@@ -215,7 +215,7 @@ def gather(
 def without_history(
     agent: AgentNow, pause: Pause | None, holds: tuple[Hold, ...]
 ) -> HostView | None:
-    """Return what is known before a first history: None unless an agent runs, or failed."""
+    """Return the view of a host without a history; None if no agent runs or has failed."""
     if not agent.alive and agent.state is not AgentState.FAILED:
         return None
     return HostView("", None, (), pause, agent, holds=holds)

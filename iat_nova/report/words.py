@@ -113,7 +113,7 @@ class Names:
         return f"{step.action}{whom}{ways}: {self.sentence(step.reason)}"
 
     def cut(self, subject: str, columns: int) -> str:
-        """Return the name in at most that many columns, with its distinguishing suffix."""
+        """Shorten a name to `columns`, but keep the suffix that distinguishes equal names."""
         name = self(subject)
         end = self._marks.get(subject, "")
         return escape.middle(name[: len(name) - len(end)], columns - len(end)) + end
@@ -252,7 +252,7 @@ def columns(rows: Sequence[tuple[str, ...]], alignment: str, blanks: int = 2) ->
 
 
 def once(said: Sequence[tuple[int, Sequence[str]]]) -> list[str]:
-    """Return what is said of each cache domain, once; with the domain if not said of all."""
+    """Return the texts of all cache domains, each once, with a domain if not said of all."""
     found: dict[str, list[int]] = {}
     for domain, texts in said:
         for text in texts:

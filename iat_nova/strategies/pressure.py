@@ -54,9 +54,10 @@ NOTICED = 0.006  # least share of stalled cycles that counts, as to the default 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CycleLoss:
-    """The share of a tenant's cycles that is lost to other tenants, 0..1; see the module.
+    """The share of a tenant's cycles that other tenants cost it, 0..1, between bounds.
 
-    `stalled`: the share that LLC misses stall in all, at `MISS_CYCLES` each.
+    `stalled`: the share of cycles that all LLC misses stall, at `MISS_CYCLES` each. The module
+    describes the bounds `least` and `most`, and the estimate `likely`.
     """
 
     stalled: float

@@ -79,7 +79,7 @@ class InboundTraffic(Protocol):
 
     @property
     def devices(self) -> tuple[str, ...]:
-        """The PCI addresses of the device that writes and of the bridges above; empty: unknown.
+        """The PCI addresses of the writing device and of all bridges above; empty: unknown.
 
         Raises `Unavailable` if several devices write.
         """
@@ -93,7 +93,7 @@ Raises `Unavailable`.
 
 
 class Have(Protocol):
-    """A function that configures the class in which tests run. Raises `HardwareError`."""
+    """A function that gives ways and bandwidth to the tests' class. Raises `HardwareError`."""
 
     def __call__(self, count: int, bandwidth: int | None = None) -> None:
         """Give the class `count` ways and a bandwidth limit.

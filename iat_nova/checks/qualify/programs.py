@@ -186,7 +186,7 @@ def running(command: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
 
 
 def _failed(program: str, status: int, said: str) -> Message:
-    """Return that a program failed, with the last line of its output."""
+    """Return the message about a failed program, with the last line of the program's output."""
     if not (lines := said.strip().splitlines()):
         return message("program-failed-silently", program=program, status=status)
     return message("program-failed", program=program, status=status, said=lines[-1])

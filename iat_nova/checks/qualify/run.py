@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The tests, and their run in turn; a test that cannot run has an outcome, too."""
+"""The tests of `iat-nova qualify`, and a function to run the tests one after the other.
+
+A test that cannot run has the outcome "unavailable".
+"""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ class _Counters:
 
 
 class _BusyInventory:
-    """A host with constant guests behind a switch that counts their packets."""
+    """A host with constant guests. The virtual switch counts packets of the guests."""
 
     def __init__(self, inventories: tuple[DomainInventory, ...], clock: VirtualClock) -> None:
         self.changed = threading.Event()

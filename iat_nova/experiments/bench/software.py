@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events of the kernel that need no counters of the CPU: they cost what hardware events cost."""
+"""Software events of perf, which stand in for hardware events in measurements of time.
+
+The kernel counts software events without counters of the CPU. Reading software events takes the
+same system calls as reading hardware events.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,4 @@ SOFTWARE = CoreEvents(
         PerfEvent(_TYPE, 4),  # cpu-migrations
     ),
 )
-"""Events that do not count what the names say.
-
-They need the same system calls, so that the loop's cost can be measured without hardware events.
-"""
+"""Four software events in the places of the four hardware events; the counts mean nothing."""

@@ -75,7 +75,10 @@ class FormulaHost:
         return self._known[masks]
 
     def _solve(self, ddio: int, masks: tuple[int, ...]) -> Equilibrium:
-        """Compute occupancy, then speeds. Fills assume that packets hit, which changes little."""
+        """Compute occupancy, then speeds.
+
+        Occupancy is computed as if all packets hit; packets that miss would change little.
+        """
 
         def devices(occupied: float) -> float:
             return self.inbound.lines_per_s * self.inbound.misses(occupied)

@@ -198,7 +198,7 @@ def _as_given(context: Any, builder: Any, kind: Any, index: Any, _size: Any) -> 
 
 @contextlib.contextmanager
 def _indices_as_given() -> Iterator[None]:
-    """Compile no code that counts negative indices from the end: a tenth of the server's time.
+    """Leave out numba's code for negative indices, which takes a tenth of the server's time.
 
     Kernels have no negative indices. The caller holds numba's lock, so no other code is affected.
     """

@@ -162,7 +162,7 @@ def begin(
     kept_in: pathlib.Path | None = None,
     executor: Executor,
 ) -> Begun:
-    """Submit the runs of `compare` that are not kept, so that another comparison may begin now."""
+    """Submit those runs of `compare` that have no kept result; do not wait for the results."""
     scenario = as_hardware_counts(scenario)
     if seconds is not None:
         scenario = dataclasses.replace(scenario, length_s=seconds)

@@ -88,7 +88,7 @@ def keys(profile: Profile) -> tuple[str, ...]:
 
 
 def places(profile: Profile) -> tuple[str, ...]:
-    """Return the keys for the attachment of a workload of this profile; one is required."""
+    """Return the keys that name a workload's device. A workload needs exactly one of the keys."""
     match profile.form:
         case Form.MEMORY:
             return ()

@@ -125,16 +125,19 @@ class _Tenants:
 
 
 class _Enforcer(Enforcer):
-    """The agent's, but that a scenario may move DDIO's ways by hand and the agent goes on."""
+    """The agent's enforcer, without the check for foreign changes of DDIO's ways.
+
+    A scenario may change DDIO's ways by hand, and the agent has to go on.
+    """
 
     def foreign_ddio(self) -> tuple[Message, ...]:
         return ()
 
 
 class _Journal(Journal):
-    """The agent's, but that a failure of the strategy ends the run.
+    """The agent's journal, but a failure of the strategy ends the run.
 
-    A built-in strategy may find that guarantees do not fit: the agent then keeps the masks.
+    Guarantees that do not fit are no failure: the agent then keeps the masks.
     """
 
     def __init__(self, history: History, status: Status, server: EmulatedServer) -> None:

@@ -32,10 +32,11 @@ Progress = Callable[[int, int], None]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Row:
-    """One host: the prospect of its critical guests in the mean of the run, and what came.
+    """The estimated gain of a host's critical guests, as the mean of a run, and the true gain.
 
-    All are relative speedups, None without critical guests, or if the counters say nothing.
-    `known`: share of the guests, over the run, of which the cost of a miss is known.
+    `likely`, `most` (estimates) and `came` (true) are relative speedups; None without critical
+    guests, or if the counters allow no estimate. `known`: share of the critical guests, over the
+    run, for which the cost of a miss is known.
     """
 
     host: str
@@ -113,7 +114,10 @@ def _seen(path: pathlib.Path) -> Iterator[Prospect]:
 
 
 def _came(scenario: Scenario, before: Result, after: Result) -> Iterator[float]:
-    """Yield the performance of each critical workload over that before, if it did any work."""
+    """Yield each critical workload's performance `after`, divided by its performance `before`.
+
+    Workloads without any work in one of the runs are left out.
+    """
     for name in compare.workloads_of(scenario, Priority.PC):
         old, new = (
             compare.performance(scenario, {one.name: one for one in result.workloads}, name)

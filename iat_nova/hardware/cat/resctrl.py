@@ -325,7 +325,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         return found
 
     def grown(self, extended: Mapping[str, Any], now: Mapping[str, Any]) -> dict[str, Any]:
-        """Return extended settings with the CPUs that others began to monitor since."""
+        """Add the CPUs that other programs have begun to monitor to the extended settings."""
         monitors = resctrl_saved.grown(extended["monitors"], now["monitors"])
         return {**extended, "monitors": monitors}
 

@@ -129,7 +129,7 @@ class _Trial:
     since: list[_Seen]  # since then
 
     def fall(self, before: float, after: float) -> float:
-        """Return by how much a share fell (0 to 1) in the direction that the ways' change demands.
+        """Return the expected change of the share of misses; negative if against expectation.
 
         More ways must lower the share of misses, fewer ways must raise it.
         """
@@ -173,7 +173,7 @@ class DdioCheck:
         return dataclasses.replace(verdict, of_readers=sample.ddio_misses_per_s is None)
 
     def _change(self, before: int, now: _Seen, grows: bool) -> None:
-        """Begin a trial, or go on with a trial whose ways go on in the same direction."""
+        """Begin a trial, or extend the present trial if the ways change in the same direction."""
         if self.trial is not None and self.trial.grows == grows:
             self.trial.since_s, self.trial.since = now.at_s, []
         elif now.misses_per_s >= self._matter_per_s and 1 - now.share >= LEAST_HIT_SHARE:

@@ -204,10 +204,11 @@ class DeviceClass:
         return self.placed(domain)
 
     def _named(self, domain: int, groups: tuple[PortGroup, ...]) -> dict[str, PortGroup]:
-        """Return the groups by name: that of a former group with a common port, else a spare name.
+        """Return the groups of ports by the name of the resctrl group.
 
-        A name that its ports leave is spare, then names of other domains, where the group has
-        other masks: so a change takes a class more only for a further group.
+        A group keeps the name of a former group with a common port. Other groups get a name without
+        ports in this domain, then a name of another domain, where the group has another mask. So
+        only a further group takes a further class.
         """
         had, left = self._ports.get(domain, {}), list(groups)
         named: dict[str, PortGroup] = {}

@@ -255,9 +255,9 @@ class Enforcer:
         )
 
     def _leave_ports(self, port_ways: PortWays, domain: int, layout: Layout) -> None:
-        """Take ports out of all ways that they have now and not in the layout.
+        """Move ports out of ways that the layout does not give to these ports.
 
-        A port with a new place shares the DDIO ways meanwhile. Its former class is then free, too.
+        A port whose ways change shares the DDIO ways meanwhile. Its former class is then free, too.
         """
         have = port_ways.placed(domain)
         stay = tuple(
@@ -277,7 +277,7 @@ class Enforcer:
 
 
 class SavedFirst:
-    """Counters that are set up only with a snapshot on disk, because some set-ups write registers.
+    """Set up counters only after a snapshot is on disk, because some set-ups write registers.
 
     The rule also holds after a restore during a run, which removed the snapshot. The rule holds for
     CPUs that appeared after the snapshot, too.
@@ -301,9 +301,10 @@ class SavedFirst:
 
 
 def _needs_saving(last: Written, inventory: DomainInventory, layout: Layout) -> bool:
-    """Return whether a layout takes CPUs that the last layout did not have, or left to the host.
+    """Return whether a layout puts CPUs into own classes that need a new save before.
 
-    Another program may have begun to monitor the latter since the last saving.
+    Such a CPU is new, or was in the default class, where another program may have begun to monitor
+    the CPU since the last save.
     """
     confined, before = _confined(inventory, layout), _confined(last.inventory, last.layout)
     return _cpus(last.inventory) != _cpus(inventory) or not confined <= before

@@ -43,7 +43,7 @@ ASKED = message("asked-for")
 
 
 class TenantsAndPorts:
-    """A monitor of tenants whose counts include those of ports, by cache domain and port id.
+    """A monitor of tenants that also counts ports, by cache domain and port id.
 
     `full`: the reason why tenants or ports are not counted; None if all are counted.
     """

@@ -245,12 +245,13 @@ def _flags(host: Host) -> frozenset[str]:
 
 
 def without_cat(host: Host, *, flag: bool = False) -> HardwareError | None:
-    """Return the refusal of a host whose CPU allocates no cache: the cause of other refusals.
+    """Return an error if this host's CPU has no cache allocation, the cause of other errors.
 
-    None where the CPU or the kernel may offer cache allocation. No flag shows that of a Haswell
-    server: its kernel tries a register, and whether resctrl has L3 shows once it is mounted.
-    `flag`: only a CPU's flag counts.
+    None if the CPU or the kernel may have cache allocation. A Haswell server has no flag for cache
+    allocation: its kernel tries a register, and only a mounted resctrl shows L3. `flag`: only the
+    CPU's flag counts.
     """
+
     of_kernel = (host.roots.resctrl / "schemata").exists() or host.kernel_has_resctrl
     if "cat_l3" in _flags(host) or (of_kernel and not flag):
         return None

@@ -57,10 +57,10 @@ class Restorable(Protocol):
 
 @runtime_checkable
 class Growing(Protocol):
-    """A part that has settings of other programs, which may change after the first saving."""
+    """A part with settings of other programs, which may change after the agent's first save."""
 
     def grown(self, extended: Any, now: Any) -> Any:
-        """Return saved settings, `extended` by new keys, with what other programs added `now`."""
+        """Return the `extended` saved settings together with new settings of other programs."""
 
 
 class AllReachable:
@@ -72,10 +72,10 @@ class AllReachable:
 
 
 class SavedKeys:
-    """The CPUs or cache domains whose settings the last saving found: others are not written.
+    """The CPUs or cache domains with saved settings. The agent writes to no others.
 
-    What comes online after the saving could not be restored. It is written after the next saving.
-    Without any saving (a tool, a machine in memory) all may be written.
+    A CPU that comes online after the last save could not be restored, so it has to wait for the
+    next save. Without any save (a tool, a machine in memory) all may be written.
     """
 
     def __init__(self) -> None:

@@ -413,7 +413,10 @@ def _recent(state: IatState, sample: Sample, moved: bool) -> tuple[float, ...]:
 def _with_shuffle(
     outcome: _Outcome, state: IatState, view: RoundView, ledger: Ledger, placed: Layout
 ) -> _Outcome:
-    """Return the outcome with the ledger's steps, and a step for masks that moved unresized."""
+    """Return the outcome with the ledger's steps, and one more step if masks only moved.
+
+    A mask moved if it has the same number of ways in another place.
+    """
     steps, waiting = tuple(ledger.steps), outcome.waiting
     step = masks.moved(view.placed.counted, placed.counted, ledger, state.allocation)
     if step is not None:

@@ -53,7 +53,7 @@ def _masks(domain: CacheDomain, layout: Layout) -> Iterator[str]:
 
 
 def _ports(domain: CacheDomain, layout: Layout) -> Iterator[str]:
-    """Yield ports that are none, ports with two masks, and masks that the hardware refuses."""
+    """Yield complaints about unknown ports, ports with two masks, and invalid masks."""
     known = {port.id for port in domain.device_ports}
     placed = Counter(port for group in layout.ports for port in group.ports)
     for port, times in placed.items():

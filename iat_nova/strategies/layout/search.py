@@ -110,7 +110,7 @@ class _Weights:
 
 
 def _decode(cost: int, items: Sequence[Item], on: Line) -> Spans:
-    """Read the positions from a cost, of which they are the lowest digits."""
+    """Return the positions of the items, which are the lowest digits of a cost."""
     spans = []
     for item in reversed(items):
         cost, start = divmod(cost, _POSITIONS)

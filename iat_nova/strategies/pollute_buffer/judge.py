@@ -105,7 +105,7 @@ def weight_of(tenant: Tenant) -> float:
 
 
 def unrest(deviation: float) -> float:
-    """Return by how much larger than usual a gain must be on a host with this usual deviation.
+    """Return the factor by which this usual deviation of a host raises the limits of a gain.
 
     The largest of a host's deviations is some eight times the error of a trial's gain.
     """

@@ -112,7 +112,10 @@ def _bars(known: list[Failure], move: Move, before: Plan, at_s: float) -> Failur
 
 
 def _failed(failure: Failure, what: Message, state: State, at_s: float) -> Message:
-    """Return that a move's plan failed: under this load, or before, with the time until a trial."""
+    """Return the reason against a move whose plan has failed before.
+
+    After a failure under another load, the reason has the time until the next possible trial.
+    """
     cause = failure.why or message("replaced" if failure.what is None else "no-gain")
     if failure.at_s >= state.load_since_s:  # barred for longer than its own wait
         return message("failed-in-search", move=what, cause=cause)
@@ -123,7 +126,10 @@ def _failed(failure: Failure, what: Message, state: State, at_s: float) -> Messa
 def _impossible(
     inventory: DomainInventory, move: Move, what: Message, before: Plan
 ) -> Message | None:
-    """Return that the hardware, or guaranteed or held ways, leave no room for a move, or None."""
+    """Return the reason why a move is impossible here, or None.
+
+    Reasons are too few classes of service, or too few ways beside guaranteed and held ways.
+    """
     if not masks.has_classes(inventory, move.plan):
         return message("classes-lacking", move=what, classes=inventory.domain.classes)
     if not masks.keeps_promises(inventory, move.plan, before):

@@ -193,7 +193,10 @@ def _rows(bound: Bound, exact: bool = False) -> Iterator[tuple[object, ...]]:
 
 
 def _of_bound(best: BestPlan, bound: Bound) -> float | None:
-    """Return the share of the best PC performance; None if the shortfall is larger than there."""
+    """Return a plan's PC performance as a share of the bound's.
+
+    None if the plan falls further below its limits than the bound's plan.
+    """
     return best.pc / bound.pc if best.lack >= bound.best.lack else None
 
 

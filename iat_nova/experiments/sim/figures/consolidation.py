@@ -103,7 +103,7 @@ def against_solo(rows: Sequence[Row], column: str, network: str, strategy: str) 
 
 
 def slow_downs(rows: Sequence[Row], network: str) -> Mapping[str, ByApp]:
-    """Return the slow-down of the same work against solo, in percent, by strategy, application."""
+    """Return how much longer each application's work takes than solo, in percent, by strategy."""
     return {
         strategy: {
             app: [100 * (1 / ratio - 1) for ratio in each]

@@ -54,7 +54,7 @@ class Run:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """A number of a row: of the machine, or of the workloads that match a pattern.
+    """A column of a figure's rows: a number of the machine, or of workloads by name pattern.
 
     `of`: attributes of the result, which are added up; `over`: the attribute by which the sum is
     divided. Values of several workloads are added up, or combined as `take` says. `window`: number

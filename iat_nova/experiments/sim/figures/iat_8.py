@@ -116,7 +116,7 @@ def judge_9(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
 
 
 def _by_flows(rows: Sequence[Row], column: str) -> Pairs:
-    """Return the medians of a column that each number of flows has, in a row of all of them."""
+    """Return the medians of baseline and iat by number of flows, from columns `column`_FLOWS."""
     flows = [int(name.removeprefix(f"{column}_")) for name in rows[0] if name.startswith(column)]
     found = {}
     for number in flows:

@@ -360,7 +360,10 @@ def step(
     length_ns: int,
     now_ns: int,
 ) -> None:
-    """Let one thread poll its inputs for `cycles` of its core's time, the last `length_ns`."""
+    """Run one polling thread for a time step of `length_ns` that ends at `now_ns`.
+
+    `cycles`: the cycles of a core in a step. Other work on the core can take some of these cycles.
+    """
     f = t.floats[thread]
     i = t.ints[thread]
     ns_per_cycle = length_ns / cycles
