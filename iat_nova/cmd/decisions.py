@@ -45,7 +45,7 @@ TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now)
 
 examples:
   iat-nova decisions                          the last 25
-  iat-nova decisions web --since=-1d          what was done to this one
+  iat-nova decisions web --since=-1d          those about one guest
   iat-nova decisions --kind grow --kind undo -f csv
   iat-nova decisions -F                       the last ones, and new ones until Ctrl-C
 """
@@ -53,22 +53,26 @@ examples:
     def _options(self, parser: argparse.ArgumentParser) -> None:
         whom = parser.add_mutually_exclusive_group()
         whom.add_argument(
-            "guest", nargs="?", metavar="GUEST", help="only what was done to this one"
+            "guest", nargs="?", metavar="GUEST", help="only decisions about this guest"
         )
-        whom.add_argument("--guest", dest="named", metavar="GUEST", help="the same")
+        whom.add_argument("--guest", dest="named", metavar="GUEST", help="as the argument GUEST")
         take_period(parser, "")
         parser.add_argument(
-            "--kind", action="append", choices=KINDS, metavar="KIND", help="only these; repeatable"
+            "--kind",
+            action="append",
+            choices=KINDS,
+            metavar="KIND",
+            help="only steps of this kind; may be repeated",
         )
         parser.add_argument("--domain", type=whole, metavar="N", help="only this cache domain")
         parser.add_argument(
             "--last",
             type=natural,
             metavar="N",
-            help="at most so many; default: 25, without a bound with --since",
+            help="at most N lines; default: 25, with --since all",
         )
         parser.add_argument(
-            "-F", "--follow", action="store_true", help="go on with new ones until Ctrl-C"
+            "-F", "--follow", action="store_true", help="show new decisions, too, until Ctrl-C"
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:

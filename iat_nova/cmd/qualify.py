@@ -67,9 +67,9 @@ class Qualify(Page):
 
     _epilog = """
 verdicts:
-  pass          the hardware does it
-  fail          it does not, with what that means for the agent
-  inconclusive  measured, but too noisy or too little to tell
+  pass          the hardware obeys
+  fail          the hardware does not obey, and what that means for the agent
+  inconclusive  measured, but the figures allow no judgement
   unavailable   not measured: a tool, an interface or a right is missing, with the remedy
 
 exit status: 0 every test passed; 1 one did not, or nothing could be begun; 130, 143 interrupted

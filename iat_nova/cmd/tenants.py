@@ -31,23 +31,23 @@ class Tenants(Lister):
     _as_owner = True
     _epilog = """
 columns:
-  model             who owns the packet buffers
+  model             owner of the packet buffers: the switch, or the guest
   mask              ways in force; while the agent only observes, as decided
   mask_requested    ways as decided
-  overlaps_ddio     some of these ways are DDIO's, too
+  overlaps_ddio     whether devices may fill some of these ways, too
   held, bandwidth   ways of iat-nova hold; memory bandwidth in percent
   bandwidth_min     least bandwidth that the policy allows, in percent
-  requested         least ways, ways at the start, most ways
-  weight            of the policy's class; 1 changes nothing
-  lent              decided ways that are guaranteed to nobody (iat)
-  shadow_*          what the second strategy or policy would give
+  requested         minimum, start and maximum of ways
+  weight            weight of the guest's class in the policy
+  lent              idle ways that the host's CPUs may fill for now (iat)
+  shadow_*          ways that the second strategy or policy would give
   ipc               instructions per cycle
   *_per_s           LLC references, LLC misses, memory traffic
-  stalled           share of the cycles that LLC misses cost, estimated
-  loss_*            share of the cycles that other tenants cost
-  loss_least        shown by the guest itself: it was faster before
-  loss_likely       by a rule; empty where the rule does not hold
-  loss_most         the bound
+  stalled           share of its cycles that wait for LLC misses, estimated
+  loss_*            share of its cycles that other tenants cost it, estimated
+  loss_least        lower bound: loss against its own best under this load
+  loss_likely       likely value; empty where it cannot be estimated
+  loss_most         upper bound
   llc_share         share of the LLC with the tenant's lines
 
 examples:

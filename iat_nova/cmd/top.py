@@ -45,7 +45,11 @@ examples:
     def _options(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--once", action="store_true", help="print one screen and end")
         parser.add_argument(
-            "--interval", type=_interval, default=1.0, metavar="S", help="default: 1 second"
+            "--interval",
+            type=_interval,
+            default=1.0,
+            metavar="S",
+            help="seconds between two updates; default: 1",
         )
         parser.add_argument(
             "--domain", type=arguments.whole, metavar="N", help="begin with this cache domain"

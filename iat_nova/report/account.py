@@ -305,7 +305,7 @@ def _help(account: Account, part: Part) -> Iterator[str]:
     overlap = _overlap(part)
     wanted = mask.count + 1
     if guest and overlap and mask.count > tenant.ways.promised:
-        yield f"iat:llc_ways in {flavor}: as many ways of its own (others may fill idle ones)"
+        yield f"iat:llc_ways=N in {flavor}: N own ways, open to others only while it loses no speed"
     if domain.ways <= mask.count:
         return
     if mask.count >= tenant.ways.max:

@@ -174,7 +174,7 @@ def _lent(layout: Layout, names: Names) -> Iterator[str]:
     (host,) = layout.lent.tenants
     yield (
         f"{names(host)}: {figures.ways(layout.lent.mask.count)} counted; {_ways_of(host, layout)} "
-        "lent, as nobody is promised them: they return to the tenant that is granted them"
+        "lent, as they are idle: a tenant that is granted a way takes it back"
     )
 
 

@@ -209,20 +209,21 @@ def _unclean_by(
 
 
 def lines(moment: Moment, *, width: int) -> list[str]:
-    """Return the loop's state at the moment, and why nothing was done since its last decision."""
+    """Return the loop's state at the moment, and why nothing was done since the last decision."""
     decided, last = moment.decision.iteration, moment.last.iteration
+    kind = "decision" if decided.eventful else "iteration"
     ago = times.duration(max(0.0, moment.wall_s - decided.wall_s))
     when = times.moment(moment.wall_s)
     number = f"#{decided.decision.iteration}"
     if not moment.loop.ran:
-        text = f"no agent ran: {_end(moment)}. The last decision, {number}, was {ago} before"
+        text = f"no agent ran: {_end(moment)}. The last {kind}, {number}, was {ago} before"
     elif moment.loop is Loop.PAUSED:
-        text = f"{_sentence(moment.since)}. The last decision, {number}, was {ago} before"
+        text = f"{_sentence(moment.since)}. The last {kind}, {number}, was {ago} before"
     elif moment.loop is Loop.STARTING:
-        before = f"The last decision, {number} of the agent before, was {ago} before"
+        before = f"The last {kind}, {number} of the agent before, was {ago} before"
         text = f"{_start(moment)}. {before}"
     else:
-        text = f"decision {number}, {ago} before, {_force(moment)}"
+        text = f"{kind} {number}, {ago} before, {_force(moment)}"
         if moment.unclean_by_s is not None:
             text += f"; {_unclean(moment)} at or before {times.moment(moment.unclean_by_s)}"
     found = [f"{when}: {escape.plain(text)}"]

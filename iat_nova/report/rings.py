@@ -179,7 +179,6 @@ def _bursts(rates: Sequence[float]) -> bool:
 def full_after_us(ring: DeviceRings, descriptors: int) -> float | None:
     """Return the µs in which a burst of the shortest frames fills queues that no CPU empties.
 
-
     None if the card's speed is unknown.
     """
     if not ring.speed_gbps:

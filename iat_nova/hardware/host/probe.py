@@ -251,7 +251,6 @@ def without_cat(host: Host, *, flag: bool = False) -> HardwareError | None:
     allocation: its kernel tries a register, and only a mounted resctrl shows L3. `flag`: only the
     CPU's flag counts.
     """
-
     of_kernel = (host.roots.resctrl / "schemata").exists() or host.kernel_has_resctrl
     if "cat_l3" in _flags(host) or (of_kernel and not flag):
         return None

@@ -287,7 +287,7 @@ class TestAccount(unittest.TestCase):
         why, helps = account.why_not_more(told), account.what_would_help(told)
         self.assertIn("it shares ways with vswitch", why)
         self.assertNotIn("could give", " ".join(why))
-        self.assertIn("iat:llc_ways in flavor", " ".join(helps))
+        self.assertIn("iat:llc_ways=N in flavor", " ".join(helps))
         self.assertNotIn("there are more than ways", " ".join(helps))
         self.assertNotIn("starts with", account.page(told, stories.NIGHT + 9))
         all_ways = self.tell(masks=(0x7FF, 0x7FF, 0x7FF))

@@ -300,7 +300,7 @@ class TestWords(unittest.TestCase):
         )
         iteration = dataclasses.replace(self.iteration, decision=decision)
         page = decision_page.explain(iteration, self.inventory, None)
-        self.assertIn("be1: 1 way counted; 3 ways 0xe0 lent, as nobody is promised them", page)
+        self.assertIn("be1: 1 way counted; 3 ways 0xe0 lent, as they are idle", page)
 
     def test_ports(self):
         """Ways of a port are told with the tenants behind, also from the history's record."""
