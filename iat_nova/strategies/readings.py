@@ -11,18 +11,18 @@ from collections.abc import Iterable, Mapping
 
 from iat_nova.model import DomainInventory, Rates, Sample, Tenant
 
-MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: some 90 ns at 2.3 GHz, two misses at a time
-MISS_CYCLES_MOST = 200.0  # cycles of an access to memory that overlaps with no other
-ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is asleep, not judged
+MISS_CYCLES = 100.0  # cycles that an LLC miss stalls: half of 90 ns at 2.3 GHz, as misses overlap
+MISS_CYCLES_MOST = 200.0  # cycles that an LLC miss stalls if it overlaps with no other miss
+ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is idle
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
-AT_LIMIT = 0.94  # stalled share, near the largest, from which a poller takes all that it can
-NEAR_LIMIT = 0.5  # stalled share above which a poller may be so near its limit that rings fill
+AT_LIMIT = 0.94  # share of stalled cycles, from which a tenant with I/O is at its limit
+NEAR_LIMIT = 0.5  # share of stalled cycles, above which a loss of a tenant with I/O counts in full
 # Chosen. A quarter less or more changes critical guests of 40 drawn hosts by less than a thousandth
 # in the mean (seeds 9301 and 9801).
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 OTHER_LOAD = 0.25  # relative change, as of references per instruction; above, another load
-LEARNT = 8  # samples in a mean of `Best`; a single sample's best is chance
-SHOWN_DIGITS = 3  # of a recorded loss
+LEARNT = 8  # samples in the mean of a tenant's best readings; a single best sample is chance
+SHOWN_DIGITS = 3  # digits of a recorded loss
 
 
 @dataclasses.dataclass(slots=True)  # not frozen: created per tenant and second, in half the time

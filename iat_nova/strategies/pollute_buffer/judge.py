@@ -20,10 +20,10 @@ from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Look, Looks
 
 WEIGHTS = {Priority.STACK: 16.0, Priority.PC: 16.0, Priority.BE: 1.0}
-USUAL = 2.5  # times the usual largest deviation; a larger deviation is unusual
+USUAL = 2.5  # times the usual deviation; a larger deviation is unusual
 ENOUGH = 2  # samples of a baseline, and deviating samples in a row that show another load
-PAYS = 0.006  # least promise of a trial, and mean gain to keep a move; smaller stalls do not count
-OBVIOUS = 0.03  # mean gain to keep a move before the last sample of its trial
+PAYS = 0.006  # least promise of a trial, gain of a kept move, and share of stalls that counts
+OBVIOUS = 0.03  # least gain to keep a move before the last sample of its trial
 
 
 Floors = Looks

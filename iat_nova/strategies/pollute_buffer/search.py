@@ -14,7 +14,7 @@ from iat_nova.strategies.pollute_buffer.state import Failure, Phase, State
 from iat_nova.strategies.pollute_buffer.view import View
 
 COST = trial.LOOKS * trial.SUFFERS  # samples that a failed trial may cost at most
-REASONS = 3  # moves that the reasons for the search's end name
+REASONS = 3  # moves that "nothing more to try" names at most
 
 
 def next_move(

@@ -32,7 +32,7 @@ Outcome = tuple[State, tuple[Step, ...], tuple[Message, ...]]
 """The next state, the steps, and the reasons for the phase or for doing nothing."""
 
 _MINUTE_S = 60.0
-SHORT_S = 5.0  # after a shorter load the next must last so long, in seconds, before a trial
+SHORT_S = 5.0  # seconds; after a shorter load, the next load must last this long before a trial
 
 
 class PolluteBuffer:

@@ -14,7 +14,7 @@ from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import Looks
 
 LOOKS = 3  # largest number of samples of a trial
-SUFFERS = 0.05  # loss of speed of a lender, or with DDIO off at the own port
+SUFFERS = 0.05  # share of speed; a trial is undone if a protected tenant loses more
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from iat_nova.strategies.pollute_buffer.judge import Now
 from iat_nova.strategies.pollute_buffer.state import State
 from iat_nova.strategies.readings import OTHER_LOAD
 
-CHANGED = 0.10  # relative deviation; a larger, unusual deviation is a changed load
+CHANGED = 0.10  # relative deviation; a larger deviation, if unusual, shows a changed load
 LEARNT = 8  # samples at rest in the usual deviation and in the means
 
 
