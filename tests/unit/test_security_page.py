@@ -57,7 +57,7 @@ PROVEN = {
     "``CAP_PERFMON`` | counters": f"{REFUSED} "
     f"{PROBE}.Choosing.test_perf_refused",
     "``CAP_DAC_OVERRIDE``": "tests.unit.checks.test_rights.BeIt.test_what_it_may_not",
-    "Two fences": GUIDE,
+    "Two things limit what": GUIDE,
     "**The unit.**": FENCES,
     "**The program.**": "tests.unit.hardware.test_msr.Registers.test_only_the_listed_ones",
     "Registers in physical memory": "tests.unit.hardware.test_iordt.Tags.test_addresses",
