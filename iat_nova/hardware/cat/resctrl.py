@@ -37,6 +37,8 @@ class Resctrl(ResctrlDomains, AllReachable):
     def __post_init__(self) -> None:
         super().__post_init__()
         self._saved = SavedKeys()
+        self._wrote: set[int] = set()  # domains in which the default group's masks were written
+        self._took: set[int] = set()  # CPUs of our groups
         self._use(ResctrlMemory())
 
     def _use(self, memory: ResctrlMemory) -> None:
@@ -118,6 +120,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         self._limit(domain, {slots[name]: item.bandwidth for name, item in named.items()}, undo)
         if DEFAULT_CLASS not in named and domain in self.memory.default_found:
             self._set_masks(domain, 0, self.memory.default_found[domain], undo)
+        self._took |= frozenset().union(*cpus.values())
         before = dict(self.memory.cpus)
         undo.append(lambda: self._groups.write_cpus(before))
         self._groups.write_cpus(cpus)
@@ -194,6 +197,8 @@ class Resctrl(ResctrlDomains, AllReachable):
         if number == 0:
             self.memory.default_found.setdefault(domain, before)
         if before != masks:
+            if number == 0:
+                self._wrote.add(domain)
             self.fs.set_masks(group, domain, masks)
             undo.append(lambda: self.fs.set_masks(group, domain, before))
 
@@ -328,6 +333,10 @@ class Resctrl(ResctrlDomains, AllReachable):
         """Add the CPUs that other programs have begun to monitor to the extended settings."""
         monitors = resctrl_saved.grown(extended["monitors"], now["monitors"])
         return {**extended, "monitors": monitors}
+
+    def written(self, saved: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the saved settings that this process has changed; see `rollback.Noting`."""
+        return resctrl_saved.written(saved, self._wrote, self._took)
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Remove our groups, and restore the saved settings; return messages.

@@ -10,7 +10,7 @@ written in foreign groups, and our groups' lines vanish with the groups.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
@@ -59,6 +59,23 @@ def grown(had: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str]:
         cpus = parse_cpus(had.get(name, "")) - others | taken.get(name, frozenset())
         found |= {name: format_cpus(cpus)} if cpus else {}
     return found
+
+
+def written(
+    saved: Mapping[str, Any], domains: Container[int], cpus: Collection[int]
+) -> dict[str, Any]:
+    """Return the default group's masks in `domains`, and monitoring groups that had `cpus`."""
+    return {
+        "default": {
+            name: {number: mask for number, mask in masks.items() if int(number) in domains}
+            for name, masks in saved["default"].items()
+        },
+        "monitors": {
+            name: had
+            for name, had in saved["monitors"].items()
+            if not parse_cpus(had).isdisjoint(cpus)
+        },
+    }
 
 
 def as_mounted(fs: ResctrlFs) -> dict[str, dict[str, str]]:

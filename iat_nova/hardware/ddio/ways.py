@@ -44,6 +44,7 @@ class MsrDdio:
         self._domains = domains
         self._topology = topology
         self._saved = SavedKeys()
+        self._wrote: set[int] = set()
         self._known: tuple[CacheDomain, ...] = ()
 
     def read(self, domain: int) -> WayMask | None:
@@ -60,6 +61,7 @@ class MsrDdio:
         limits.check_ddio(found, mask)
         self._saved.check(domain)
         other = self._msr.read(cpu, IIO_LLC_WAYS) & ~_ways(found)  # other bits are kept
+        self._wrote.add(domain)
         self._msr.write(cpu, IIO_LLC_WAYS, other | mask)
         return self._read(found, cpu)
 
@@ -93,6 +95,12 @@ class MsrDdio:
         }
         self._saved.renew(found)
         return found
+
+    def written(self, saved: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the saved registers that this process has written; see `rollback.Noting`."""
+        return {
+            domain: text for domain, text in saved.items() if int(domain) in self._wrote
+        } or None
 
     def reachable(self, saved: Mapping[str, Any]) -> Reach:
         """Divide the registers: an offline socket keeps its register, but out of reach."""
@@ -141,6 +149,7 @@ class IoAllocDdio(AllReachable):
         self._fs = fs
         self._domains = domains
         self._saved = SavedKeys()
+        self._wrote: set[int] = set()
 
     def state(self) -> str:
         """Return ``enabled``, ``disabled`` or ``not supported``."""
@@ -177,7 +186,9 @@ class IoAllocDdio(AllReachable):
             if self.state() != "enabled":
                 if not mask:
                     return mask
+                self._wrote.add(domain)
                 self._fs.put(self._name("io_alloc"), "1")
+            self._wrote.add(domain)
             self._fs.put(self._name("io_alloc_cbm"), f"{domain}={mask or _ways(found):x}")
         return self.mask_of(found) or WayMask(0)
 
@@ -204,6 +215,15 @@ class IoAllocDdio(AllReachable):
             "state": state,
             "masks": {str(domain): f"{mask:x}" for domain, mask in masks.items()},
         }
+
+    def written(self, saved: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the state, with the masks that this process has written; see `rollback.Noting`."""
+        if not self._wrote:
+            return None
+        if self.state() != "enabled":  # enabling resets the masks of all domains
+            return dict(saved)
+        masks = {n: mask for n, mask in saved["masks"].items() if int(n) in self._wrote}
+        return {**saved, "masks": masks}
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore masks and state; return a message for each change. May be repeated."""

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.enforcement.merging import joined, merged
 from iat_nova.hardware.enforcement.snapshot_file import (
     BOOT_ID,
     BOOTLOADER,
@@ -26,7 +27,7 @@ from iat_nova.hardware.enforcement.snapshot_file import (
     SnapshotFile,
 )
 from iat_nova.hardware.kernel import locks
-from iat_nova.hardware.kernel.rollback import PARTIAL, Growing, Reach, Restorable
+from iat_nova.hardware.kernel.rollback import Growing, Noting, Reach, Restorable
 from iat_nova.model import Message, message
 
 __all__ = ["HostTaken", "RestoreError", "Restored", "Snapshot", "SnapshotError"]
@@ -100,6 +101,7 @@ class Snapshot:
         self._memory: dict[str, Any] = {}
         self._left: dict[str, Any] = {}
         self._begun = False  # memory and left are known: the file was read, or adopted
+        self._adopted = False  # memory is another process's, whose writes are not known
         self.unreached: tuple[Message, ...] = ()
         self.handed_over = False
         self._held: locks.FileLock | None = None
@@ -182,8 +184,8 @@ class Snapshot:
     def _grown(self, name: str) -> Any:
         """Return the saved settings of a part, with settings that appeared since then."""
         now, part = self._found(name), self._parts[name]
-        joined = _joined(self._memory[name], now)
-        return part.grown(joined, now) if isinstance(part, Growing) else joined
+        extended = joined(self._memory[name], now)
+        return part.grown(extended, now) if isinstance(part, Growing) else extended
 
     def keep_file(self) -> Message | None:
         """Write the file again if missing, damaged or changed; return the reason, or None.
@@ -224,7 +226,8 @@ class Snapshot:
             self._begun = True
         elif saved := self._all():
             lost = self._file.difference(saved)
-        self._left, self._memory = self._all(), {}
+        self._left, self._memory = merged(self._left, self._written()), {}
+        self._adopted = False
         restored = self._put_back_left()
         return dataclasses.replace(
             restored,
@@ -232,6 +235,14 @@ class Snapshot:
             + restored.done,
             stale=self._updated_file(),
         )
+
+    def _written(self) -> dict[str, Any]:
+        """Return the settings in memory, without those that this process has not written."""
+        if self._adopted:
+            return self._memory
+        parts = ((self._parts[name], saved) for name, saved in self._memory.items())
+        found = (part.written(one) if isinstance(part, Noting) else one for part, one in parts)
+        return {name: one for name, one in zip(self._memory, found, strict=True) if one is not None}
 
     @property
     def unfinished(self) -> bool:
@@ -268,7 +279,7 @@ class Snapshot:
                     "snapshot-of-other-parts", saved=tuple(sorted(saved)), used=tuple(self._parts)
                 )
             )
-        self._memory, self._left, self._begun = saved, {}, True
+        self._memory, self._left, self._begun, self._adopted = saved, {}, True, True
 
     def recover(self, copy: Mapping[str, Any]) -> Message | None:
         """Write a lost or damaged file again from another process's copy; return why, or None.
@@ -360,7 +371,7 @@ class Snapshot:
 
     def _all(self) -> dict[str, Any]:
         """Return memory and left merged, in the form of the file."""
-        return _merged(self._left, self._memory)
+        return merged(self._left, self._memory)
 
     def _found(self, name: str) -> Any:
         """Return a part's settings before any agent's first write. Raises `HardwareError`.
@@ -369,11 +380,11 @@ class Snapshot:
         has an agent's value, and the left value is the original.
         """
         now = self._parts[name].save()
-        return _joined(self._left[name], now) if name in self._left else now
+        return joined(self._left[name], now) if name in self._left else now
 
     def _save(self, memory: dict[str, Any]) -> None:
         """Write this memory to disk, with left settings, then use it."""
-        self._file.write(_merged(self._left, memory))
+        self._file.write(merged(self._left, memory))
         self._memory = memory
 
     def _updated_file(self) -> Message | None:
@@ -403,16 +414,6 @@ def _check_read_back(part: Restorable, saved: Any) -> None:
         raise HardwareError(message("settings-not-kept", settings=differs))
 
 
-def _merged(left: Mapping[str, Any], memory: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings by part; for a setting in both, the value in `left` is older and counts."""
-    return {
-        name: _joined(left[name], memory[name])
-        if name in left and name in memory
-        else left.get(name, memory.get(name))
-        for name in sorted(left.keys() | memory.keys())
-    }
-
-
 @contextlib.contextmanager
 def _worded(lock: Path) -> Iterator[None]:
     """Turn errors of the lock into errors with a remedy."""
@@ -424,27 +425,3 @@ def _worded(lock: Path) -> Iterator[None]:
         ) from None
     except OSError as error:
         raise SnapshotError(unusable(lock, error)) from error
-
-
-def _joined(had: Any, now: Any) -> Any:
-    """Return a part's saved settings, with the settings that only `now` has.
-
-    A mark that a whole part was out of reach is dropped.
-    """
-    joined = _extended(had, now)
-    if isinstance(joined, dict) and PARTIAL in joined and PARTIAL not in now:
-        del joined[PARTIAL]
-    return joined
-
-
-def _extended(had: Any, now: Any) -> Any:
-    """Return the saved settings, plus keys or registers that only `now` has.
-
-    Registers are lists of lists; each inner list ends with the value.
-    """
-    if isinstance(had, dict) and isinstance(now, dict):
-        return {**now, **{key: _extended(value, now.get(key)) for key, value in had.items()}}
-    if isinstance(had, list) and all(isinstance(one, list) for one in had):
-        known = [one[:-1] for one in had]
-        return had + [one for one in now if one[:-1] not in known]
-    return had

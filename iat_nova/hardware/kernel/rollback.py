@@ -63,6 +63,17 @@ class Growing(Protocol):
         """Return the `extended` saved settings together with new settings of other programs."""
 
 
+@runtime_checkable
+class Noting(Protocol):
+    """A part that notes its writes: the process that wrote restores only these settings."""
+
+    def written(self, saved: Any) -> Any:
+        """Return the saved settings that this process has written; None for no setting.
+
+        Other settings may have been changed by an operator since, who would lose the change.
+        """
+
+
 class AllReachable:
     """A part whose settings are always in reach, or lost while CPUs are offline."""
 
