@@ -291,8 +291,9 @@ class PqosAllocator:
         if number:
             self._written[cpu] = (number, plugged)
         else:
-            self._written.pop(cpu, None)
-            self._mine.cpus.discard(cpu)  # as found: another program may take it from now on
+            was, _ = self._written.pop(cpu, (0, None))
+            if self._library().class_of(cpu) != was:
+                self._mine.cpus.discard(cpu)  # as found: another program may take it from now on
 
     def inspect(self, only: int | None = None) -> tuple[Message, ...]:
         """Compare the machine with our last writes; see `resctrl.Resctrl.inspect`.

@@ -244,7 +244,7 @@ def _put_back_class(
     if mine is not None and not mine.owns(cpu, l3cat, now):
         return None
     library.set_class(cpu, 0)
-    if mine is not None:
+    if mine is not None and library.class_of(cpu) != now:
         mine.cpus.discard(cpu)  # another program may take it before the restore ends
     return message("cpu-class-restored", cpu=cpu, number=0)
 

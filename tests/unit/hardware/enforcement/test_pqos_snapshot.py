@@ -3,8 +3,9 @@
 
 import json
 import unittest
+from unittest import mock
 
-from iat_nova.hardware.api import ClassMask
+from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.hardware.enforcement.snapshot import Snapshot
 from iat_nova.model import WayMask
 from tests.said import codes
@@ -195,6 +196,48 @@ class PqosSnapshot(AgentsCase, unittest.TestCase):
         self.registers.set_class = take
         self.assertEqual((), snapshot.restore().failed)
         self.assertEqual([5, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
+
+    def test_a_class_register_that_keeps_its_value(self):
+        """The reading back finds the CPU in our class, also where all masks are as found."""
+        allocator, snapshot = self.agent()
+        snapshot.protect()
+        allocator.apply(0, (ClassMask("a", (0, 1), WayMask(0x7FF)),))
+        with mock.patch.object(self.registers, "set_class"):
+            (failed,) = snapshot.restore().failed
+        self.assertIn("settings-not-kept", codes(failed))
+        self.assertEqual((), snapshot.restore().not_done)
+        self.assertEqual(self.found, self.state())
+
+    def test_a_class_register_that_keeps_its_value_when_a_cpu_is_given_up(self):
+        """The restore finds the CPU in our class."""
+        allocator, snapshot = self.agent()
+        snapshot.protect()
+        allocator.apply(0, (ClassMask("a", (0, 1), WayMask(0x7FF)),))
+        with mock.patch.object(self.registers, "set_class"):
+            allocator.apply(0, (ClassMask("a", (0,), WayMask(0x7FF)),))
+        self.assertEqual((), snapshot.restore().not_done)
+        self.assertEqual(self.found, self.state())
+
+    def test_a_later_step_that_fails(self):
+        """CPUs that are back in class 0 are not taken again; others wait for the next restore."""
+        for gone in ((), (1,)):
+            with self.subTest(gone=gone):
+                allocator, snapshot = self.agent()
+                snapshot.protect()
+                self.write(allocator, 0, 1)
+                refused = mock.patch.object(
+                    self.registers, "set_bandwidth", side_effect=HardwareError("refused")
+                )
+                self.unplug(*gone)
+                with refused:
+                    self.assertTrue(snapshot.restore().failed)
+                self.assertEqual(0, self.registers.classes[0])
+                self.registers.classes[0], self.registers.values[10][5] = 5, 0x70
+                self.plug(*gone)
+                self.assertEqual((), snapshot.restore().not_done)
+                self.assertEqual([5, 0], [self.registers.classes[cpu] for cpu in (0, 1)])
+                self.registers.classes[0], self.registers.values[10][5] = 0, 0x7FF
+                self.assertEqual(self.found, self.state())
 
     def test_a_cpu_that_another_program_took_after_an_earlier_restore(self):
         """Only what was written since the last saving is restored."""
