@@ -14,6 +14,8 @@ from tests.unit.pages import SOURCE, extension
 
 QUOTED = re.compile(r":message:`([^`]+)`")
 SET = re.compile(r"``(?:\[iat\]\s)?([a-z_]+)\s=\s([^`]+?)``")
+CONSOLE = re.compile(r"^( *)\.\. code-block:: console\n\n((?:\1 {3}.*\n|\n)+)", re.MULTILINE)
+JOINED = re.compile(r"^[#$] .*\S [#$] \S")
 INI = re.compile(r"^( *)\.\. code-block:: ini\n\n((?:\1 {3}.*\n|\n)+)", re.MULTILINE)
 
 
@@ -56,6 +58,27 @@ class ReleaseTest(unittest.TestCase):
         config.read(SOURCE.parents[1] / "setup.cfg")
         titles = [title.astext() for title in document.findall(nodes.title)]
         self.assertEqual(["Release notes", config["metadata"]["version"], "1.2.0"], titles)
+
+
+class CommandsTest(unittest.TestCase):
+    def test_one_command_a_line(self) -> None:
+        """Who copies two joined commands runs the first alone: the second is a comment.
+
+        Comments have two spaces before them.
+        """
+        found = [
+            (page.name, line.strip())
+            for page in (*SOURCE.rglob("*.rst"), SOURCE.parents[1] / "README.rst")
+            for _, block in CONSOLE.findall(page.read_text(encoding="utf-8"))
+            for line in block.splitlines()
+        ]
+        self.assertGreater(len(found), 100)
+        self.assertEqual([], [one for one in found if JOINED.match(one[1])])
+
+    def test_joined_commands_are_found_out(self) -> None:
+        """The check is not one that cannot fail."""
+        self.assertRegex("# systemctl restart a # iat-nova status", JOINED)
+        self.assertNotRegex("# iat-nova status   # at work?", JOINED)
 
 
 class OptionsTest(unittest.TestCase):
