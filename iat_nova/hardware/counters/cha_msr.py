@@ -59,6 +59,7 @@ class ChaMsr:
         self._counted = spread(slices, counted)
         self._factor = (slices, len(self._counted))
         self._saved = SavedRegisters(msr, self._reach)
+        self.written = self._saved.written
         self._writable = SavedKeys()
         self._totals: dict[tuple[int, int], Wrapping] = {}  # (domain, slice)
         self._ours: set[tuple[int, int]] = set()  # boxes that count for us

@@ -62,6 +62,7 @@ class MsrCounters:
         self._clock = clock
         self._domains = domains
         self._saved = SavedRegisters(msr, self._reach)
+        self.written = self._saved.written
         self._writable = SavedKeys()
         self._counted: set[int] = set()
         self._totals: dict[int, Wrapping] = {}

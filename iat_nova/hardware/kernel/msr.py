@@ -162,12 +162,14 @@ class SavedRegisters:
         self._msr = msr
         self._cpu_of = cpu_of
         self._found: dict[tuple[int, int], int] = {}
+        self._wrote: set[tuple[int, int]] = set()
 
     def set(self, key: int, register: int, value: int) -> None:
         """Write a register, recording the original value first. Raises `MsrError`."""
         cpu = self._online(key, register)
         if (key, register) not in self._found:
             self._found[key, register] = self._msr.read(cpu, register)
+        self._wrote.add((key, register))
         self._msr.write(cpu, register, value)
 
     def _online(self, key: int, register: int) -> int:
@@ -203,6 +205,10 @@ class SavedRegisters:
             for key, cpu, register in places
             for found in (self._found.get((key, register)),)
         ]
+
+    def written(self, saved: Sequence[Sequence[int]]) -> list[Sequence[int]] | None:
+        """Return the saved registers that this process has written; see `rollback.Noting`."""
+        return [one for one in saved if (one[0], one[1]) in self._wrote] or None
 
     def reachable(self, saved: Sequence[Sequence[int]], offline: Callable[[str], Message]) -> Reach:
         """Divide saved registers into those that an online CPU can write now and the rest.

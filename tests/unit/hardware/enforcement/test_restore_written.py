@@ -8,6 +8,7 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.ddio.ways import IoAllocDdio
 from iat_nova.hardware.enforcement.snapshot import Snapshot
+from iat_nova.hardware.kernel.msr import PERFEVTSEL
 from iat_nova.model import WayMask
 from tests.unit.hardware import trees
 from tests.unit.hardware.enforcement.test_restore import MachineCase
@@ -81,6 +82,16 @@ class Written(MachineCase):
         self.msr.refuse = None
         self.assertEqual((), self.agent.snapshot.restore().not_done)
         self.assertEqual((0x600, 0x7C0), self.settings_now()[2])
+
+    def test_counters_of_a_cpu_that_the_agent_never_counted(self):
+        """Another program's counter there goes on; the agent's own is as found."""
+        agent = self.owned(counters_interface="msr")
+        with agent.held():
+            agent.snapshot.protect()
+            agent.machine.counters.watch((0,))
+            self.assertTrue(self.msr.get(0, PERFEVTSEL))
+            self.msr.set(3, PERFEVTSEL, 0x4300C0)
+        self.assertEqual((0, 0x4300C0), tuple(self.msr.get(cpu, PERFEVTSEL) for cpu in (0, 3)))
 
     def test_after_a_crash(self):
         """The next process does not know what was written: it restores all that was saved."""

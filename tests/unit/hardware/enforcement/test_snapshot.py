@@ -673,6 +673,27 @@ class OneWriter(Folder):
             self.assertEqual((Restored(), Restored()), (keeper.finish(), keeper.protect(())))
             self.assertEqual(before, self.snapshot.read_bytes())
 
+    def test_a_file_that_is_removed_twice(self):
+        """The first writer makes the second one's file again; the second leaves the host to it."""
+        first, second = self.make(), self.make()
+        with first.only_writer():
+            first.protect()
+            self.masks.value = 10
+            self.lock.unlink()
+            with second.only_writer():
+                second.protect()
+                self.assertEqual(1, self.masks.value)
+                self.lock.unlink()
+                first.keep_lock()
+                self.masks.value = 20
+                for call in (second.protect, second.extend, second.restore):
+                    with self.subTest(call.__name__), self.assertRaises(HostTaken):
+                        call()
+                self.assertTrue(second.taken)
+            self.assertEqual(20, self.masks.value)
+            self.assertEqual((), first.restore().not_done)
+            self.assertEqual(1, self.masks.value)
+
     def test_a_file_that_cannot_be_made_again(self):
         """An error each time, until it can."""
         keeper = self.make()
