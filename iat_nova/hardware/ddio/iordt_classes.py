@@ -87,6 +87,7 @@ class DeviceClass:
         self._saved = SavedKeys()
         self._tags: dict[Channel, int] = {}  # as written; empty while devices have no class
         self._on: set[int] = set()  # domains that this process has switched on
+        self._wrote: set[int] = set()  # the same, also after a restore
         self._number = 0  # of the class of all devices, while this class exists
         self._ports: dict[int, dict[str, PortGroup]] = {}  # by domain and name of the group
         self._numbers: dict[str, int] = {}  # of these groups' classes
@@ -127,6 +128,7 @@ class DeviceClass:
         ways = self._found.mask_of(domain)
         if not ways:
             raise HardwareError(message("iordt-ways-unknown", domain=domain.id))
+        self._wrote.add(domain.id)
         tags = self._tags or self._tag(domain, ways, undo)
         self._set(GROUP, domain.id, ways, undo)
         self._settings.switch(cpu, True, undo)
@@ -301,6 +303,13 @@ class DeviceClass:
         found = self._settings.save()
         self._saved.renew(found["switches"])
         return found
+
+    def written(self, saved: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the switches that this process has written, and all tags; see `rollback.Noting`.
+
+        The first switch comes with all tags.
+        """
+        return iordt_registers.written(saved, self._wrote, saved["tags"])
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore switches and tags, and then remove the groups; return a message for each change.

@@ -17,6 +17,7 @@ from iat_nova.hardware.api import HardwareError, TenantCounts
 from iat_nova.hardware.cat.resctrl_fs import PORTS, ResctrlFs
 from iat_nova.hardware.ddio import iordt_registers
 from iat_nova.hardware.ddio.iordt_registers import FoundTags, Tag, TagRegisters
+from iat_nova.hardware.ddio.irdt import Channel
 from iat_nova.hardware.kernel.msr import Msr
 from iat_nova.hardware.kernel.rollback import Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
@@ -53,6 +54,8 @@ class PortMonitor:
         self._before: dict[str, Any] | None = None  # settings as found, while ports are counted
         self._left_on: frozenset[int] = frozenset()  # domains that went offline switched on
         self._saved: frozenset[int] = frozenset()  # domains whose switches are in a snapshot
+        self._wrote: set[int] = set()  # domains that were switched on
+        self._tagged: set[Channel] = set()
 
     @property
     def counts(self) -> bool:
@@ -92,6 +95,7 @@ class PortMonitor:
         before = self._found.save()
         switches = before["switches"]
         switches |= {str(one): 0 for one in self._left_on if str(one) in switches}
+        self._wrote.update(domain for domain, _ in wanted)
         with self._fs.locked(), undoing() as undo:
             groups = {}
             for number, key in enumerate(wanted):
@@ -112,6 +116,7 @@ class PortMonitor:
             raise HardwareError(message("iordt-rmid-unknown"), message("mount-resctrl-debug"))
         now = registers.read(Tag.RMID)
         for channel in channels:
+            self._tagged.add(channel)
             value = registers.tagged(channel, Tag.RMID, number)
             undo.append(lambda c=channel: registers.write(c, Tag.RMID, now[c]))  # type: ignore[misc]
             registers.write(channel, Tag.RMID, value)
@@ -153,6 +158,15 @@ class PortMonitor:
         found = self._found.save()
         self._saved |= {int(domain) for domain in found["switches"]}
         return found
+
+    def written(self, saved: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the switches and tags that this process has written; see `rollback.Noting`.
+
+        Nothing is counted until the next saving.
+        """
+        self._saved = frozenset()
+        tags = [one for one in saved["tags"] if Channel(*one[:-1]) in self._tagged]
+        return iordt_registers.written(saved, self._wrote, tags or saved["tags"])
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore the domains' RMID switches and the channels' RMID tags; return messages.

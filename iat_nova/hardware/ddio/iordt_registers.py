@@ -143,6 +143,14 @@ def saved_shape(tag: Tag) -> shape.Shape:
     return shape.record({"switches": switches, "tags": shape.listing(tags)})
 
 
+def written(
+    saved: Mapping[str, Any], domains: Collection[int], tags: list[list[int]]
+) -> dict[str, Any] | None:
+    """Return the saved switches of these domains, with these tags; None without any."""
+    switches = {domain: one for domain, one in saved["switches"].items() if int(domain) in domains}
+    return {"switches": switches, "tags": tags} if domains else None
+
+
 def remove_groups(fs: ResctrlFs, names: Collection[str]) -> tuple[Message, ...]:
     """Remove groups of resctrl whose numbers no tag has any more; return messages."""
 

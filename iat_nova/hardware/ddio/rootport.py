@@ -55,6 +55,7 @@ class RootPorts:
         self._is_off = False
         self._found: dict[str, int] = {}  # the two bits of switchable ports before our first write
         self._written: dict[str, int] = {}
+        self._wrote: set[str] = set()  # ports in `_written` now or before a restore
         self._of: dict[int, tuple[str, ...]] = {}  # switchable ports, by cache domain
         self._saved: frozenset[str] = frozenset()
 
@@ -85,6 +86,7 @@ class RootPorts:
         if self._is_off:
             return
         for port in self._ports:
+            self._wrote.add(port)
             self._set(port, _NO_SNOOP)
             self._written[port] = _NO_SNOOP
         self._is_off = True
@@ -109,9 +111,12 @@ class RootPorts:
         wanted = frozenset(off)
         ours = (port for port in self._of.get(domain, ()) if port in self._saved)
         for port in filter(self._is_there, ours):
+            if port not in wanted and port not in self._found:
+                continue  # not ours: an operator may change it
             found = self._found.setdefault(port, self._read(port) & _BITS)
             bits = _NO_SNOOP if port in wanted else found
             if self._written.get(port, found) != bits:
+                self._wrote.add(port)
                 self._set(port, bits)
                 self._written[port] = bits
 
@@ -139,6 +144,10 @@ class RootPorts:
             later or None,
             tuple(message("port-not-in-sysfs", port=port) for port in later),
         )
+
+    def written(self, saved: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the saved bits of ports that this process has written; see `rollback.Noting`."""
+        return {port: bits for port, bits in saved.items() if port in self._wrote} or None
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore the two bits of each port; return a message for each change. May be repeated.

@@ -813,6 +813,35 @@ class CountedPorts(AgentCase):
             self.assertEqual({}, self.tree.monitors())
         self.assert_as_found()
 
+    def test_what_the_agent_never_wrote(self):
+        """The switches of a domain, and RMIDs of ports, that an operator sets meanwhile stay."""
+        self.count_ports()
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.msr.set(2, SWITCH, 3)
+            self.memory.values[BASE] = 5
+        self.assertEqual(([0, 3], 5), (self.switches(), self.memory.values[BASE]))
+        self.msr.set(2, SWITCH, 0)
+        self.memory.values[BASE] = 0
+        with owned.held():
+            owned.snapshot.protect()
+            owned.machine.ddio.write(0, WayMask(0x700))
+            self.watch(owned, (DISK,))
+            self.msr.set(2, SWITCH, 3)
+            self.memory.values[BASE] = 5
+        self.assertEqual(([0, 3], 5), (self.switches(), self.memory.values[BASE]))
+        self.assertEqual(({}, ()), (self.tree.monitors(), self.tree.groups()))
+        with owned.held():  # nothing is counted before the settings are saved again
+            (domain, *_) = owned.machine.allocator.domains()
+            domain = dataclasses.replace(domain, device_ports=(DevicePort(DISK, (DISK,)),))
+            written = len(self.memory.writes)
+            owned.machine.monitor.watch({0: DomainInventory(domain, ())})
+            self.assertEqual(written, len(self.memory.writes))
+
+    def switches(self):
+        return [self.msr.get(cpu, SWITCH) for cpu in (0, 2)]
+
     def test_ports_that_cannot_be_counted(self):
         """Tenants are counted all the same; each step is undone."""
         self.count_ports()

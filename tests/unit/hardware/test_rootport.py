@@ -283,6 +283,23 @@ class Wired(test_restore.MachineCase):
             self.assertEqual(FOUND & ~0x88 | 0x08, self.pci.register(PORT))
         self.assertEqual(FOUND, self.pci.register(PORT))
 
+    def test_a_port_that_the_agent_never_switched(self):
+        """An operator's change stays; the other port is as found."""
+        self.pci.add(OTHER)
+        for port in (PORT, OTHER):
+            (self.pci.root / port / "local_cpulist").write_text("0-3\n")
+        owned = self.owned(port_dca=True, dca_ports=(PORT, OTHER))
+        (domain, *_) = sources.host_reader(self.settings(), owned.machine, owned.finish)().domains
+        enforcer = wiring.enforcer(owned)
+        changed = FOUND & ~0x88 | 0x08
+        with owned.held():
+            off = Layout(WayMask(0x600), (), dca_off=(PORT,))
+            enforcer.apply(DomainInventory(domain, ()), off)
+            RootPorts([OTHER], self.roots.pci).off()
+            enforcer.apply(DomainInventory(domain, ()), Layout(WayMask(0x600), ()))
+            self.assertEqual((FOUND, changed), (self.pci.register(PORT), self.pci.register(OTHER)))
+        self.assertEqual((FOUND, changed), (self.pci.register(PORT), self.pci.register(OTHER)))
+
     def test_restored_after_a_crash(self):
         """Also by a configuration that knows nothing of ports."""
         owned = self.owned(port_dca=True, dca_off_ports=(PORT,))
