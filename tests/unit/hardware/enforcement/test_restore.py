@@ -822,6 +822,21 @@ class Restrained(MachineCase):
         self.assertEqual({0, 3}, self.tree.monitored("theirs"))
         self.assertEqual({2}, self.tree.monitored("others"))
 
+    def test_another_hand_on_ddio_that_the_agent_never_wrote(self):
+        """That is a conflict: all of the agent's goes, and the other program's ways stay."""
+        self.interlock.restore()
+        later = self.owned()
+        self.enforcer = wiring.enforcer(later)
+        self.enforce(0x3, 0x600)
+        self.msr.set(0, 0xC8B, 0x7E0)
+        (told,) = self.enforcer.foreign_ddio()
+        self.assertEqual("ddio-changed", told.code)
+        with self.assertRaises(ForeignHand):
+            self.enforce(0x7, 0x600)
+        self.enforcer.restore()
+        self.assertEqual(self.found, self.tree.state())
+        self.assertEqual(0x7E0, self.msr.get(0, 0xC8B))
+
     def test_a_failing_write(self):
         """What was half-done is undone, and then everything."""
         self.tree.fail_at = 1
