@@ -224,7 +224,10 @@ examples:
         if parsed_args.yes:
             return
         if not sys.stdin.isatty():
-            raise Failure("nobody can be asked here; --yes begins without asking", EXIT_USAGE)
+            raise Failure(
+                "there is no terminal to ask for confirmation; --yes begins without asking",
+                EXIT_USAGE,
+            )
         print("Begin? [y/N] ", end="", file=sys.stderr, flush=True)
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
             raise Failure("nothing was done")

@@ -208,7 +208,7 @@ class Begun:
         return _compared(self, bound)
 
     def keep(self) -> None:
-        """Keep finished runs, whether or not `finish` came to them."""
+        """Store the results of all finished runs, also if `finish` has not read them yet."""
         for future, job in self.waiting.items():
             if self.kept is None or job.key in self.found or not future.done():
                 continue

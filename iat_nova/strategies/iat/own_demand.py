@@ -97,9 +97,9 @@ RULES: Final[Table[DemandRule]] = Table((
         _ASKING, _BARRED, _S.BACKED_OFF, _NONE, Do.HOLD, False,
         "a way did not help at this demand a while ago",
     ),
-    DemandRule(_ASKING, _TRIAL, _S.WAY, _NONE, Do.GRANT, True, "a way can be had"),
+    DemandRule(_ASKING, _TRIAL, _S.WAY, _NONE, Do.GRANT, True, "a way is available"),
     DemandRule(_ASKING, _SATISFIED, _S.AT_MAXIMUM, _NONE, Do.REFUSE, False, "it has its maximum"),
-    DemandRule(_ASKING, _CONTENT, _NONE, _NONE, Do.REFUSE, True, "no way can be had, by nobody"),
+    DemandRule(_ASKING, _CONTENT, _NONE, _NONE, Do.REFUSE, True, "no way is available at all"),
     DemandRule(_TRIAL, _TRIAL, _NONE, _S.MEASURED, Do.NOTHING, False, "it was not measured"),
     DemandRule(
         _TRIAL, _BARRED, _NONE, _S.HELPED | _S.RISING, Do.UNDO, True,
@@ -111,15 +111,15 @@ RULES: Final[Table[DemandRule]] = Table((
     ),
     DemandRule(
         _TRIAL, _TRIAL, _S.WAY, _NONE, Do.GRANT, True,
-        "its miss rate fell, or still rises (once): a way can be had, and is on trial",
+        "its miss rate fell, or still rises (once): a way is available, and is on trial",
     ),
     DemandRule(
         _TRIAL, _BARRED, _S.RISING, _NONE, Do.REFUSE_AND_UNDO, True,
-        "its miss rate still rises, and no way can be had: the way on trial goes back",
+        "its miss rate still rises, and no way is available: the way on trial goes back",
     ),
     DemandRule(
         _TRIAL, _SATISFIED, _S.HELPED, _NONE, Do.REFUSE, False,
-        "its miss rate fell, and no more ways can be had",
+        "its miss rate fell, and no more ways are available",
     ),
     DemandRule(
         _SATISFIED, _CONTENT, _S.FREE | _S.LAPSED, _NONE, Do.GIVE_BACK, True,

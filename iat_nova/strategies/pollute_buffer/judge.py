@@ -100,7 +100,7 @@ def gain(tenants: Iterable[Tenant], before: Looks, after: Looks, floors: Floors)
 
 
 def weight_of(tenant: Tenant) -> float:
-    """Return the weight of a tenant's speed: of its priority, times that of the policy's class."""
+    """Return the weight of a tenant's speed: the priority's weight times the class's weight."""
     return WEIGHTS[tenant.priority] * tenant.weight
 
 

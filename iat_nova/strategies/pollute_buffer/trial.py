@@ -114,7 +114,7 @@ def _verdict(
 
 
 def suffering(state: State, looks: Looks, protected: Set[str]) -> Message | None:
-    """Return which protected tenant has lost too much speed since `State.looks`, or None."""
+    """Return a protected tenant that has lost too much speed since `State.looks`, or None."""
     limit = max(SUFFERS, state.deviation)
     for tenant in sorted(protected):
         before, after = state.looks.get(tenant), looks.get(tenant)

@@ -469,7 +469,7 @@ class Choosing(HostCase):
         self.assertEqual(0x700, self.choose().allocator.domains()[0].ddio_found)
         self.msr.off = set(self.msr.cpus)  # nor that: what CPUID says
         self.assertEqual(0x600, self.choose().allocator.domains()[0].ddio_found)
-        with raises(self, HardwareError, "msr cannot be had: DDIO's register: .*refuses"):
+        with raises(self, HardwareError, "msr is unavailable: DDIO's register: .*refuses"):
             self.choose(ddio="msr")
 
     def test_a_kernel_that_is_locked_down(self):
