@@ -58,7 +58,11 @@ def _apart(view: View, plan: Plan) -> Iterator[Promise]:
     elif view.settled:
         everything = view.inventory.domain.open_ways.count
         dirty = max(plan.ddio, plan.buffer if plan.on_ddio and plan.confined else 0)
-        expected = view.stake(free - plan.confined) * saved(everything - dirty, everything)
+        outside = free - plan.confined
+        expected = view.stake(outside) * saved(everything - dirty, everything)
+        # In these ways other fills would evict their lines again, as before they left.
+        fills = inbound + (view.fills(plan.confined) if plan.on_ddio else 0.0)
+        expected -= view.relief(outside, fills)
         back = dataclasses.replace(plan, clear=False)
         yield _promise(expected, "layout", back, "keep-clear-no-more")
 
@@ -97,7 +101,10 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
 
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:
-    """Yield a larger buffer for stalled tenants inside, and a smaller buffer for those outside."""
+    """Yield a larger buffer for stalled tenants inside, and a smaller buffer for those outside.
+
+    Tenants outside may fill a larger buffer, too. A smaller buffer costs the tenants inside.
+    """
     if not plan.confined - plan.owners or (plan.on_ddio and len(plan.own) > 1):
         return
     shared = masks.shared(view.inventory.domain, plan).count
@@ -105,8 +112,7 @@ def _size(view: View, plan: Plan) -> Iterator[Promise]:
     for ways in (plan.buffer + BUFFER_WAYS, plan.buffer - view.settled):
         if ways != plan.buffer and view.inventory.domain.min_ways <= ways < shared - 1:
             rest = shared - plan.buffer, shared - ways
-            expected = within * max(0.0, saved(plan.buffer, ways))
-            expected += outside * max(0.0, saved(*rest))
+            expected = within * saved(plan.buffer, ways) + outside * max(0.0, saved(*rest))
             changed = dataclasses.replace(plan, buffer=ways)
             yield _promise(expected, "layout", changed, "buffer-size", ways=ways)
 

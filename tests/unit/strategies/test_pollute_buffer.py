@@ -620,7 +620,7 @@ class TrialTest(unittest.TestCase):
                             b.until_s for b in run.state.failures if b.plan == run.state.trial.plan
                         ]
                         self.assertLessEqual(max(until_s, default=0.0), run.at_s)
-        self.assertGreater(tried, 3)
+        self.assertEqual(3, tried)  # of 24 times that a load begins
         self.assertTrue(run.state.failures)
         run.on(host((PC, FITS), (BE, FITS), (PC, FITS)), 1)
         self.assertEqual((), run.state.failures)

@@ -84,7 +84,10 @@ class ApartTest(MovesCase):
             })  # fmt: skip
 
     def test_back(self):
-        """Ways that others fill are open to critical guests again, once this was settled."""
+        """Ways that others fill are open to critical guests again, once this was settled.
+
+        What their fills cost is taken off the promise.
+        """
         for before, dirty, topmost in (
             (plan(clear=True), 2, True),
             (plan("b", 3, clear=True), 2, True),
@@ -95,8 +98,12 @@ class ApartTest(MovesCase):
                 found = self.offered("topmost-ways", view(), before)
                 self.assertEqual(topmost, ("best-effort-topmost", "layout") in found)
                 promise, after = found["keep-clear-no-more", "layout"]
-                stake = view().stake(frozenset({"c"}))
-                self.assertAlmostEqual(stake * saved(11 - dirty, 11), promise)
+                critical = frozenset({"c"})
+                mixed = LINES + (view().fills(before.confined) if before.on_ddio else 0.0)
+                self.assertAlmostEqual(
+                    view().stake(critical) * saved(11 - dirty, 11) - view().relief(critical, mixed),
+                    promise,
+                )
                 self.assertFalse(after.clear)
                 again = self.offered("topmost-ways", view(settled=False), before)
                 self.assertNotIn(("keep-clear-no-more", "layout"), again)
@@ -186,13 +193,13 @@ class SizeTest(MovesCase):
                                  {move.what.code for _, move in found})  # fmt: skip
 
     def test_promises(self):
-        """What those within gain by a larger share, or those outside."""
+        """What those within gain by a larger share; or those outside, less the loss within."""
         seen = view()
         within, outside = (seen.stake(frozenset(one)) for one in (("b",), ("io", "c", "s")))
         found = moves.candidates(seen, plan("b"), moves.FAMILIES.keys() - {"buffer-size"})
         promises = {move.plan.buffer: promise for promise, move in found}
         self.assertAlmostEqual(within * saved(2, 4), promises[4])
-        self.assertAlmostEqual(outside * saved(9, 10), promises[1])
+        self.assertAlmostEqual(outside * saved(9, 10) + within * saved(2, 1), promises[1])
 
 
 class DdioTest(MovesCase):

@@ -174,7 +174,7 @@ class NextTest(unittest.TestCase):
 
     def test_settled(self) -> None:
         """After a kept move none that takes it back is tried at once."""
-        clear = dataclasses.replace(PLAIN, clear=True, on_ddio=True, confined=frozenset("b"))
+        clear = dataclasses.replace(PLAIN, clear=True, ddio=4)
         for phase, offered in ((Phase.TRIAL, False), (Phase.REST, True), (Phase.MEASURE, True)):
             codes = set()
             failed = ()
