@@ -150,6 +150,7 @@ class IoAllocDdio(AllReachable):
         self._domains = domains
         self._saved = SavedKeys()
         self._wrote: set[int] = set()
+        self._enabled = False  # this process has enabled io_alloc, which resets all masks
 
     def state(self) -> str:
         """Return ``enabled``, ``disabled`` or ``not supported``."""
@@ -186,7 +187,7 @@ class IoAllocDdio(AllReachable):
             if self.state() != "enabled":
                 if not mask:
                     return mask
-                self._wrote.add(domain)
+                self._enabled = True
                 self._fs.put(self._name("io_alloc"), "1")
             self._wrote.add(domain)
             self._fs.put(self._name("io_alloc_cbm"), f"{domain}={mask or _ways(found):x}")
@@ -218,9 +219,9 @@ class IoAllocDdio(AllReachable):
 
     def written(self, saved: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the state, with the masks that this process has written; see `rollback.Noting`."""
-        if not self._wrote:
+        if not (self._wrote or self._enabled):
             return None
-        if self.state() != "enabled":  # enabling resets the masks of all domains
+        if self._enabled or self.state() != "enabled":  # then `restore` enables: resets all masks
             return dict(saved)
         masks = {n: mask for n, mask in saved["masks"].items() if int(n) in self._wrote}
         return {**saved, "masks": masks}

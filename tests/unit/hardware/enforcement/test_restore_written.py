@@ -174,3 +174,13 @@ class WrittenIoAlloc(unittest.TestCase):
         self.tree.write("info/L3/io_alloc", "0")
         self.snapshot.restore()
         self.assertEqual((0xFFFF, 0xC000), self.masks())
+
+    def test_enabled_by_the_agent_after_another_program(self):
+        """The agent's enabling reset the other mask too, so all are restored."""
+        self.tree.write("info/L3/io_alloc_cbm", "1=c000")
+        self.snapshot.restore()
+        self.snapshot.protect()
+        self.tree.write("info/L3/io_alloc", "0")
+        self.ddio.write(0, WayMask(0xF000))
+        self.snapshot.restore()
+        self.assertEqual((0xFFFF, 0xC000), self.masks())
