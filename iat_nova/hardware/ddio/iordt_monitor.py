@@ -142,7 +142,8 @@ class PortMonitor:
         """
         if self._before is None:
             return
-        groups, reach = self._groups.values(), self.reachable(self._before)
+        before = self._ours(self._before) or self._before
+        groups, reach = self._groups.values(), self.reachable(before)
         ours = {domain for domain, _ in self._groups}
         if reach.now is not None:
             self._put_back(reach.now)
@@ -165,8 +166,11 @@ class PortMonitor:
         Nothing is counted until the next saving.
         """
         self._saved = frozenset()
-        tags = [one for one in saved["tags"] if Channel(*one[:-1]) in self._tagged]
-        return iordt_registers.written(saved, self._wrote, tags or saved["tags"])
+        return self._ours(saved)
+
+    def _ours(self, found: Mapping[str, Any]) -> dict[str, Any] | None:
+        tags = [one for one in found["tags"] if Channel(*one[:-1]) in self._tagged]
+        return iordt_registers.written(found, self._wrote, tags or found["tags"])
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
         """Restore the domains' RMID switches and the channels' RMID tags; return messages.

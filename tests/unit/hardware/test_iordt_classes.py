@@ -839,6 +839,21 @@ class CountedPorts(AgentCase):
             owned.machine.monitor.watch({0: DomainInventory(domain, ())})
             self.assertEqual(written, len(self.memory.writes))
 
+    def test_other_ports_are_counted_while_an_operator_counts(self):
+        """The operator's switch and RMID, which the agent never wrote, stay at each change."""
+        self.count_ports()
+        owned = self.owned()
+        with owned.held():
+            owned.snapshot.protect()
+            self.watch(owned, (DISK,))
+            self.msr.set(2, SWITCH, 2)
+            self.memory.values[BASE] = 5
+            monitor = self.watch(owned, (SHARED,))
+            self.assertEqual(([2, 2], 5), (self.switches(), self.memory.values[BASE]))
+            monitor.close()
+            self.assertEqual(([0, 2], 5), (self.switches(), self.memory.values[BASE]))
+        self.assertEqual(([0, 2], 5), (self.switches(), self.memory.values[BASE]))
+
     def switches(self):
         return [self.msr.get(cpu, SWITCH) for cpu in (0, 2)]
 
