@@ -113,9 +113,13 @@ class RootPorts:
         for port in filter(self._is_there, ours):
             if port not in wanted and port not in self._found:
                 continue  # not ours: an operator may change it
-            found = self._found.setdefault(port, self._read(port) & _BITS)
-            bits = _NO_SNOOP if port in wanted else found
-            if self._written.get(port, found) != bits:
+            if port not in self._found:
+                now = self._read(port) & _BITS
+                if now == _NO_SNOOP:
+                    continue  # off already: not ours either
+                self._found[port] = now
+            bits = _NO_SNOOP if port in wanted else self._found[port]
+            if self._written.get(port) != bits:
                 self._wrote.add(port)
                 self._set(port, bits)
                 self._written[port] = bits

@@ -234,6 +234,22 @@ class Switched(unittest.TestCase):
         self.ports.restore(saved)
         self.assertEqual((FOUND, ()), (self.tree.register(PORT), self.ports.inspect()))
 
+    def test_a_port_that_was_off_already(self):
+        """It is not the agent's: DDIO that an operator switches on there is seen."""
+        RootPorts([PORT], self.tree.root).off()
+        off = self.tree.register(PORT)
+        self.assigned()
+        saved = self.ports.save()
+        self.ports.switch(0, [PORT])
+        self.assertIsNone(self.ports.written(saved))
+        self.tree.add(PORT)
+        saved = self.ports.save()
+        self.ports.switch(0, [PORT])
+        self.assertEqual(off, self.tree.register(PORT))
+        self.assertEqual({PORT}, self.ports.written(saved).keys())
+        self.ports.switch(0, [])
+        self.assertEqual(FOUND, self.tree.register(PORT))
+
     def test_one_that_came_after_the_snapshot_is_left_alone(self):
         """Nobody could restore it."""
         self.assigned()
