@@ -113,7 +113,7 @@ class PqosAllocator:
         """
         library = self._library()
         ours = {n for numbers in self._numbers.values() for n in numbers.values()}
-        taken = self._written.keys() | self._mine.left
+        taken = self._written.keys() | self._mine.left | self._mine.cpus
         cpus = (core.cpu for core in library.cores if core.cpu not in taken)
         return frozenset(map(library.class_of, cpus)) - ours - {0}
 

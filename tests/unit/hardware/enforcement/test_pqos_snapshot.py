@@ -218,6 +218,32 @@ class PqosSnapshot(AgentsCase, unittest.TestCase):
         self.assertEqual((), snapshot.restore().not_done)
         self.assertEqual(self.found, self.state())
 
+    def test_a_class_that_a_cpu_got_although_the_write_failed(self):
+        """The class stays the agent's: its mask, whose undoing fails too, is restored."""
+        allocator, snapshot = self.agent()
+        snapshot.protect()
+        take, put = self.registers.set_class, self.registers.set_masks
+
+        def after_effect(cpu, number):
+            take(cpu, number)
+            raise HardwareError("refused")
+
+        def only_once(cache, masks):
+            if 0x3 not in masks.values():
+                raise HardwareError("refused")
+            put(cache, masks)
+
+        with (
+            mock.patch.object(self.registers, "set_class", after_effect),
+            mock.patch.object(self.registers, "set_masks", only_once),
+            self.assertRaises(HardwareError),
+        ):
+            self.write(allocator, 0)
+        self.assertNotEqual(self.found, self.state())
+        allocator.domains()
+        self.assertEqual((), snapshot.restore().not_done)
+        self.assertEqual(self.found, self.state())
+
     def test_a_later_step_that_fails(self):
         """CPUs that are back in class 0 are not taken again; others wait for the next restore."""
         for gone in ((), (1,)):
