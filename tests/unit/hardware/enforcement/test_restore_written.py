@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """An agent restores what it wrote; what it never wrote is left to whoever changes it."""
 
+import contextlib
 import errno
 import unittest
+from unittest import mock
 
-from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
+from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.ddio.ways import IoAllocDdio
 from iat_nova.hardware.enforcement.snapshot import Snapshot
@@ -12,6 +14,7 @@ from iat_nova.hardware.kernel.msr import PERFEVTSEL
 from iat_nova.model import WayMask
 from tests.unit.hardware import trees
 from tests.unit.hardware.enforcement.test_restore import MachineCase
+from tests.unit.hardware.registers import FakeMsr
 from tests.unit.hardware.test_ddio import AmdTree
 
 DDIO = 0xC8B
@@ -64,6 +67,48 @@ class Written(MachineCase):
             self.write(self.agent, 1)
             self.change()
         self.assertEqual((0x7FF, 0x7FF, (0x600, 0x600), set()), self.settings_now())
+
+    def test_writes_that_fail_after_their_effect(self):
+        """They count as written: of masks, of DDIO's ways and of counters."""
+        agent = self.owned(counters_interface="msr")
+        machine = agent.machine
+        default = (ClassMask(DEFAULT_CLASS, (0,), WayMask(0x1F)),)
+        for write in (
+            lambda: machine.allocator.apply(0, default),
+            lambda: machine.ddio.write(0, WayMask(0x700)),
+            lambda: machine.counters.watch((0,)),
+        ):
+            agent.snapshot.protect()
+            registers = dict(self.msr.values)
+            with self.failing_afterwards(), self.assertRaises(HardwareError):
+                write()
+            self.assertNotEqual((self.found, registers), (self.tree.state(), self.msr.values))
+            self.assertEqual((), agent.snapshot.restore().not_done)
+            found = {place: self.before(place) for place in self.msr.values}
+            self.assertEqual((self.found, found), (self.tree.state(), self.msr.values))
+
+    def before(self, place):
+        """Return the value of a register that nobody has written."""
+        (kind, number), register = place
+        cpu = 2 * number if kind == "package" else number
+        return FakeMsr(self.msr.cpus).get(cpu, register)
+
+    @contextlib.contextmanager
+    def failing_afterwards(self):
+        """Have each write take effect and then be refused."""
+
+        def refused(write):
+            def write_and_refuse(*arguments):
+                write(*arguments)
+                raise OSError(errno.EIO, "refused")
+
+            return write_and_refuse
+
+        with (
+            mock.patch.object(self.tree, "write", refused(self.tree.write)),
+            mock.patch.object(self.msr, "pwrite", refused(self.msr.pwrite)),
+        ):
+            yield
 
     def test_only_monitoring_that_the_agent_took(self):
         """A group gets CPUs back where the agent took one of them."""
@@ -158,6 +203,30 @@ class WrittenIoAlloc(unittest.TestCase):
         self.tree.write("info/L3/io_alloc_cbm", "1=c000")
         self.snapshot.restore()
         self.assertEqual((0xFFFF, 0xC000), self.masks())
+
+    def test_a_write_that_fails_after_its_effect(self):
+        """It counts as written, also where it enabled io_alloc."""
+        write = self.tree.write
+
+        def write_and_refuse(name, text):
+            write(name, text)
+            raise OSError(errno.EIO, "refused")
+
+        self.snapshot.restore()
+        self.tree.write("info/L3/io_alloc_cbm", "1=c000")
+        for disabled in (False, True):
+            self.snapshot.protect()
+            if disabled:
+                self.tree.write("info/L3/io_alloc", "0")
+            with (
+                mock.patch.object(self.tree, "write", write_and_refuse),
+                self.assertRaises(HardwareError),
+            ):
+                self.ddio.write(0, WayMask(0xF000))
+            self.assertEqual("enabled", self.ddio.state())
+            self.assertNotEqual((0xFFFF, 0xC000), self.masks())
+            self.assertEqual((), self.snapshot.restore().not_done)
+            self.assertEqual((0xFFFF, 0xC000), self.masks())
 
     def test_nothing_written(self):
         """An operator's switch of io_alloc stays."""
