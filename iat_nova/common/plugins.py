@@ -44,7 +44,7 @@ The first and the last are for comparisons and come with the emulated server.
 """
 
 DEFAULT_STRATEGY = "pollute-buffer"
-"""Critical guests gain most by this strategy on drawn hosts: doc/source/drawn.rst."""
+"""Critical guests gain most by this strategy on random hosts: doc/source/drawn.rst."""
 
 
 class PluginError(Exception):

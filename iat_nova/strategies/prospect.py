@@ -8,7 +8,7 @@ Frontiers 2006). Only misses that other tenants can cause count: each fill evict
 others' share of a tenant's misses is their share of all fills. A guest behind a virtual switch also
 waits for the switch, so the larger change of the two counts.
 
-On drawn hosts the mean real gain was `CAME` times the gain by the rule: layouts are found by
+On random hosts the mean real gain was `CAME` times the gain by the rule: layouts are found by
 trials, loads change before a layout has paid, many misses overlap, and some working sets fit no
 cache.
 
@@ -45,7 +45,7 @@ from iat_nova.strategies.readings import (
 )
 
 CAME = 0.34
-"""Mean gain that came on 150 drawn hosts (seeds 8101, 8102, 8103) over their mean gain by the rule.
+"""Mean real gain on 150 random hosts (seeds 8101, 8102, 8103) over their mean gain by the rule.
 
 Measured at the hosts' own compression. At 1 % it is 0.1: caches fill slowly after each move.
 """

@@ -17,8 +17,8 @@ ASLEEP_CYCLES_PER_S = 1e7  # cycles per second and CPU; a tenant with fewer is i
 MOST_STALLED = 0.95  # largest share of cycles that may count as stalled by misses
 AT_LIMIT = 0.94  # share of stalled cycles, from which a tenant with I/O is at its limit
 NEAR_LIMIT = 0.5  # share of stalled cycles, above which a loss of a tenant with I/O counts in full
-# Chosen. A quarter less or more changes critical guests of 40 drawn hosts by less than a thousandth
-# in the mean (seeds 9301 and 9801).
+# Chosen. A quarter less or more changes critical guests of 40 random hosts (seeds 9301 and 9801) by
+# less than a thousandth in the mean.
 STREAMS = 0.4  # misses per LLC reference; above, a tenant streams
 OTHER_LOAD = 0.25  # relative change, as of references per instruction; above, another load
 LEARNT = 8  # samples in the mean of a tenant's best readings; a single best sample is chance

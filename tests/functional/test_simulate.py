@@ -272,7 +272,7 @@ class TestSimulateCompare(CliCase):
         self.assertRegex(out, r"compared +\| baseline +\| +1 \| batch +\| BE +\| - ")
 
     def test_drawn_hosts_go_on_where_they_were(self):
-        """Each drawn host is a file that runs alone; what is finished is not run again."""
+        """Each random host is a file that runs alone; what is finished is not run again."""
         asked = ("--strategy", "pollute-buffer", "--seeds", "1", "--seconds", "1")
         asked += ("--out", str(self.folder), "-f", "json", "--without", "ddio-ways")
         drawn = ("simulate", "compare", "--random", "1", "--seed", "3")
@@ -307,11 +307,11 @@ class TestSimulateCompare(CliCase):
             self.assertEqual((2, True), (status, "those of all scenarios" in err), err)
 
     def test_a_scenario_with_the_name_of_a_drawn_host(self):
-        """It is refused too, before the drawn host's file is written."""
+        """It is refused too, before the random host's file is written."""
         path = self.folder / "random-1-001.yaml"
         path.write_text(COMPARED)
         asked = (str(path), "--random", "1", "--out", str(self.folder / "out"))
-        expected = f"{path}: the results would overwrite those of drawn host random-1-001"
+        expected = f"{path}: the results would overwrite those of random host random-1-001"
         for name in ("compare", "bound"):
             status, _, err = self.run_it("simulate", name, *asked)
             self.assertEqual((2, True), (status, expected in err), err)
@@ -341,7 +341,7 @@ class TestSimulateCompare(CliCase):
         self.assertEqual((1, True), (status, "the emulated server needs numba: " in err), err)
 
     def test_options_without_effect(self):
-        """What would be ignored is refused: options of drawn hosts, and those beside --worth."""
+        """What would be ignored is refused: options of random hosts, and those beside --worth."""
         wrong = {
             ("compare", "leaky-dma", "--seed", "3"): "give --random N",
             ("compare", "leaky-dma", "--hosts", "storage"): "give --random N",

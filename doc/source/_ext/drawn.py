@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directives that show what `iat-nova simulate` found on drawn hosts, as it was written."""
+"""Directives that show what `iat-nova simulate` found on random hosts, as it was written."""
 
 import json
 import pathlib
@@ -36,7 +36,7 @@ def gains():
 
 
 class DrawnStrategies(Directive):
-    """How guests fare under each strategy on the drawn hosts, against no agent."""
+    """How guests fare under each strategy on the random hosts, against no agent."""
 
     def run(self):
         header = (
@@ -60,7 +60,7 @@ class DrawnStrategies(Directive):
 
 
 class DrawnHosts(Directive):
-    """On what share of drawn hosts a layout gains anything, and what it gains on each."""
+    """On what share of random hosts a layout gains anything, and what it gains on each."""
 
     def run(self):
         found = gains()
@@ -71,7 +71,7 @@ class DrawnHosts(Directive):
             for share in SHARES
         )
         lines = [
-            f"**Of {len(found)} drawn hosts the best layout found gains {told}.** The median gain "
+            f"**Of {len(found)} random hosts the best layout found gains {told}.** The median gain "
             f"is {100 * statistics.median(found.values()):.1f} %, the largest "
             f"{100 * max(found.values()):.1f} %.",
             "",
@@ -103,10 +103,10 @@ class Worth(Directive):
         )
         few = sum(abs(came) <= NOTICED for _, came in drawn)
         lines = [
-            f"**On {len(drawn)} drawn hosts the rank correlation is "
+            f"**On {len(drawn)} random hosts the rank correlation is "
             f"{ranks.correlation(drawn):.2f}, on the {len(scenarios)} scenarios "
-            f"{ranks.correlation(scenarios):.2f}.** {few} drawn hosts neither gained nor lost "
-            f"{percent(NOTICED)}. Drawn hosts, by thirds of the estimate:",
+            f"{ranks.correlation(scenarios):.2f}.** {few} random hosts neither gained nor lost "
+            f"{percent(NOTICED)}. Random hosts, by thirds of the estimate:",
             "",
             ".. list-table::",
             "   :header-rows: 1",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `iat-nova simulate compare` recorded on drawn hosts: guests under strategies, estimates."""
+"""What `iat-nova simulate compare` recorded on random hosts: guests under strategies, estimates."""
 
 import csv
 import json
@@ -38,7 +38,7 @@ def hosts(guests):
 
 
 def standing(strategy):
-    """Return the figures of a strategy on all drawn hosts, as text, by name."""
+    """Return the figures of a strategy on all random hosts, as text, by name."""
     critical, best_effort = (shares()[strategy, priority] for priority in ("PC", "BE"))
     means = hosts(critical)
     better, worse = (

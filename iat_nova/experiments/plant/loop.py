@@ -86,7 +86,7 @@ Make = Callable[[], Strategy]
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Course:
-    """A drawn host: phases, and the best partition's utility in each phase.
+    """A random host: phases, and the best partition's utility in each phase.
 
     Hosts of a `seed` have different numbers. Each seed has different hosts.
     """

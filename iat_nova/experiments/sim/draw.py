@@ -44,7 +44,7 @@ PROGRAMS = (
 
 
 class Kind(enum.StrEnum):
-    """The kind of drawn hosts.
+    """The kind of random hosts.
 
     `STORAGE`: drives of guests beside a critical receiver of packets, on a CPU with I/O RDT.
     """

@@ -1657,7 +1657,7 @@ class RulesTest(unittest.TestCase):
             self.assertEqual(fits, any(move.plan.ddio for _, move in found))
 
     def test_every_layout_can_be_applied(self) -> None:
-        """On drawn hosts, with coerced and with reserved ways."""
+        """On random hosts, with coerced and with reserved ways."""
         for number in range(4):
             for changes in ({}, {"coerced_ways": WayMask(0x600)}, {"reserved_ways": WayMask(0x3)}):
                 for phase in loop.phases(number)[1:3]:

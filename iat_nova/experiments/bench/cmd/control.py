@@ -54,7 +54,7 @@ examples:
             type=whole,
             metavar="S",
             default=loop.SEED,
-            help="seed of the drawn hosts; default: %(default)s",
+            help="seed of the random hosts; default: %(default)s",
         )
         take_without(parser, ablation.FAMILIES)
         parser.add_argument(

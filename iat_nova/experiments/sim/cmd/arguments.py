@@ -39,7 +39,7 @@ def take_time(parser: argparse.ArgumentParser) -> None:
 
 
 def take_random(parser: argparse.ArgumentParser) -> None:
-    """Add the options for drawn hosts."""
+    """Add the options for random hosts."""
     parser.add_argument(
         "--random",
         type=natural,
@@ -51,7 +51,7 @@ def take_random(parser: argparse.ArgumentParser) -> None:
         "--seed",
         type=whole,
         metavar="S",
-        help=f"seed of drawn hosts; default: {DRAWN_SEED}",
+        help=f"seed of random hosts; default: {DRAWN_SEED}",
     )
     parser.add_argument(
         "--hosts",
@@ -63,14 +63,14 @@ def take_random(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenario]:
-    """Yield the named scenarios and the drawn hosts; write a file for each drawn host.
+    """Yield the named scenarios and the random hosts; write a file for each random host.
 
-    Raises `ScenarioError`, and `Failure` for two scenarios of one name, and for options of drawn
+    Raises `ScenarioError`, and `Failure` for two scenarios of one name, and for options of random
     hosts without --random.
     """
     if not parsed_args.random and (parsed_args.seed, parsed_args.hosts) != (None, None):
         text = (
-            "--seed and --hosts are for drawn hosts: give --random N; runs have seeds 1 to --seeds"
+            "--seed and --hosts are for random hosts: give --random N; runs have seeds 1 to --seeds"
         )
         raise Failure(text, EXIT_USAGE)
     from iat_nova.experiments.sim import draw  # noqa: PLC0415 - needs an extra
@@ -87,7 +87,7 @@ def chosen(parsed_args: argparse.Namespace, names: list[str]) -> Iterator[Scenar
     seed = DRAWN_SEED if parsed_args.seed is None else parsed_args.seed
     for scenario, text in draw.scenarios(parsed_args.random, seed, kind):
         if scenario.name in known:
-            raise _overwriting(known[scenario.name], f"drawn host {scenario.name}")
+            raise _overwriting(known[scenario.name], f"random host {scenario.name}")
         hosts = make(make(parsed_args.out) / "hosts")
         (hosts / f"{scenario.name}.yaml").write_text(text, encoding="utf-8")
         yield compressed(scenario, parsed_args.compression)

@@ -76,7 +76,7 @@ class SimulateCompare(Lister):
 
     --random draws hosts: sizes, priorities, loads from idle to beyond capacity, rings, events,
     guests that arrive and leave, guaranteed ways, noise of 1, 3 or 5 %, one or two sockets. Each
-    drawn host is an ordinary scenario.
+    random host is an ordinary scenario.
 
     --worth shows how well observing predicts the gain of enforcing: a row per host, and the rank
     correlation (Spearman). It is 1 if the prediction puts the hosts in the right order, 0 if it
