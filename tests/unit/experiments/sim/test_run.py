@@ -94,7 +94,7 @@ class MovesTest(unittest.TestCase):
 
 
 WALL = """\
-length: 20s
+length: 40s
 compression: 0.5%
 guests:
   - {name: a, uuid: 00000001-57e3-4000-8000-000000000001, extra_specs: {"iat:priority": PC},
