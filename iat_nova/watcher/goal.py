@@ -58,7 +58,7 @@ class Efficacy(efficacy_base.EfficacySpecification):  # type: ignore[misc]
 class Named:
     """The names of goal and strategy in Watcher's lists: entry points of the same name."""
 
-    shown = "Cache pressure"
+    shown: str = _("Cache pressure")
 
     @classmethod
     def get_name(cls) -> str:
@@ -68,7 +68,7 @@ class Named:
     @classmethod
     def get_display_name(cls) -> str:
         """Return the displayed name."""
-        return str(_(cls.shown))
+        return cls.shown
 
     @classmethod
     def get_translatable_display_name(cls) -> str:

@@ -54,7 +54,7 @@ class CachePressure(goal.Named, base.BaseStrategy):  # type: ignore[misc]
     # Watcher chooses a datasource by these; those that have them speak PromQL, or are refused.
     DATASOURCE_METRICS = ["host_cpu_usage"]
 
-    shown = "Cache pressure (iat-nova)"
+    shown = _("Cache pressure (iat-nova)")
 
     @classmethod
     def get_goal_name(cls) -> str:
