@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import cattrs
+from cattrs.gen import make_dict_structure_fn
 from cattrs.preconf.json import make_converter
 
 from iat_nova.common.untrusted import worded
@@ -229,7 +230,16 @@ def _converter() -> cattrs.Converter:
     converter.register_structure_hook(WayMask, lambda value, _: WayMask(value))
     converter.register_unstructure_hook(Message, _plain_message)
     converter.register_structure_hook(Message, lambda value, _: _message(value))
-    converter.register_structure_hook(Layout, _Repeated(converter.get_structure_hook(Layout)))
+    # Debian 12 has cattrs 22.2, without get_structure_hook(). For a class that contains itself,
+    # this version makes hooks without end, unless a hook is known before.
+
+    def parameters(plain: Any, kind: type[Parameters]) -> Parameters:
+        return of_parameters(plain, kind)
+
+    converter.register_structure_hook(Parameters, parameters)
+    of_parameters = make_dict_structure_fn(Parameters, converter, _cattrs_detailed_validation=False)
+    layout = make_dict_structure_fn(Layout, converter, _cattrs_detailed_validation=False)
+    converter.register_structure_hook(Layout, _Repeated(layout))
     return converter
 
 
