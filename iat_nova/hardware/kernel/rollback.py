@@ -65,12 +65,12 @@ class Growing(Protocol):
 
 @runtime_checkable
 class Noting(Protocol):
-    """A part that notes its writes: the process that wrote restores only these settings."""
+    """A part that records which settings this process wrote, so that only these are restored."""
 
     def written(self, saved: Any) -> Any:
         """Return the saved settings that this process has written; None for no setting.
 
-        Other settings may have been changed by an operator since, who would lose the change.
+        An operator may have changed other settings since. A restore would undo these changes.
         """
 
 

@@ -133,7 +133,7 @@ class Others(AgentCase, unittest.TestCase):
         )
 
     def test_another_hand_on_the_register(self):
-        """The agent's classes go; DDIO's ways, which it never wrote, are let alone."""
+        """The agent removes its classes. It never wrote DDIO's ways: they keep the hand's value."""
         msr = Msr()
         self.addCleanup(msr.close)
         self.addCleanup(msr.write, 0, IIO_LLC_WAYS, msr.read(0, IIO_LLC_WAYS))

