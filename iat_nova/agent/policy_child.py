@@ -28,29 +28,20 @@ def _plain(problem: Problem) -> tuple[object, ...]:
 
 
 def main(cpu_s: int) -> None:
-    """Run as the child: read source and hosts from standard input, write a line for each host.
-
-    A host whose rendering takes all memory ends the child. Only the first host of a child then gets
-    a line, with the error. A later host gets none, as earlier hosts may have taken the memory; the
-    next child begins with that host.
-    """
+    """Run as the child: read source and host from standard input, write the result as a line."""
     give_up()
-    source, hosts = pickle.load(sys.stdin.buffer)  # from the parent process
-    most_s = math.ceil(time.process_time()) + len(hosts) * (cpu_s + 1) + 1
+    source, host = pickle.load(sys.stdin.buffer)  # from the parent process
+    # A slow CPU may need seconds to get here: the time of the start does not count.
+    last_s = math.ceil(time.process_time()) + cpu_s
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    for number, host in enumerate(hosts):
-        # A slow CPU may need seconds to get here: the time of the start does not count.
-        last_s = math.ceil(time.process_time()) + cpu_s
-        resource.setrlimit(resource.RLIMIT_CPU, (last_s, most_s))
-        try:
-            answer = _answer(source, host)
-        except MemoryError:
-            if not number:
-                said = message("rendering-too-large", most_mib=MEMORY_BYTES >> 20)
-                print(json.dumps({"problems": [_plain(Problem("", None, said))]}))
-            return
-        print(json.dumps(answer), flush=True)
+    resource.setrlimit(resource.RLIMIT_CPU, (last_s, last_s + 2))
+    try:
+        answer = _answer(source, host)
+    except MemoryError:
+        said = message("rendering-too-large", most_mib=MEMORY_BYTES >> 20)
+        answer = {"problems": [_plain(Problem("", None, said))]}
+    print(json.dumps(answer))
 
 
 def _answer(source: str, host: HostFacts) -> dict[str, object]:

@@ -5,8 +5,7 @@ Jinja2's sandbox limits access, not effort: nested ranges, strings that double, 
 ``lipsum`` and ``batch`` can take all time and memory. Limits on memory or CPU time apply to a whole
 process. The child (`policy_child`) is a new interpreter (``subprocess``), because ``fork`` would
 leave the agent's threads in an undefined state. The child sets the limits itself and gives up all
-capabilities. It takes some 0.1 s of CPU time, once per policy file, also where a file of tests has
-many hosts. A file without a template needs no child.
+capabilities. It takes some 0.1 s of CPU time. A file without a template needs no child.
 """
 
 from __future__ import annotations
@@ -16,12 +15,12 @@ import pickle
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from iat_nova import policy
-from iat_nova.common.readers import POLICY, FileKind
+from iat_nova.common.readers import POLICY
 from iat_nova.model import HostFacts, message
 from iat_nova.policy.problems import PolicyError, Problem
 from iat_nova.policy.rendered import MAX_CHARACTERS, Rendered, unchanged
@@ -46,104 +45,49 @@ def again(last: policy.Policy, host: HostFacts) -> policy.Policy:
     return policy.parse(last.text, host, last.source, render_limited)
 
 
-def read(path: str | Path, kind: FileKind = POLICY) -> str:
-    """Return the text of a policy's file, or of a file of its tests. Raises `PolicyError`."""
+def read(path: str | Path) -> str:
+    """Return the text of a policy's file. Raises `PolicyError`."""
     try:
-        return kind.read(path).decode("utf-8-sig")
+        return POLICY.read(path).decode("utf-8-sig")
     except (OSError, ValueError) as error:  # also invalid UTF-8, or an impossible path
         reason = error.strerror if isinstance(error, OSError) else None
         said = message("file-unreadable", error=reason or str(error))
         raise PolicyError.of(said, source=str(path)) from error
 
 
-def load_each(
-    path: str | Path | None, hosts: Iterable[HostFacts]
-) -> Callable[[HostFacts], policy.Policy]:
-    """Return a function that loads a policy as `load` does, for each of these hosts.
-
-    The file is read and rendered once for all hosts. Raises `PolicyError`: the file is unreadable.
-    """
-    if path is None:
-        return policy.default
-    text, kinds = read(path), tuple(dict.fromkeys(hosts))
-    rendered = dict(zip(kinds, render_each(text, kinds), strict=True))
-
-    def known(_: str, host: HostFacts) -> Rendered:
-        found = rendered[host]
-        if isinstance(found, PolicyError):
-            raise found
-        return found
-
-    return lambda host: policy.parse(text, host, str(path), known)
-
-
 def render_limited(source: str, host: HostFacts, cpu_s: int = CPU_S) -> Rendered:
     """Render a policy as `render` does, with limits of time and memory. Raises `PolicyError`."""
-    (found,) = render_each(source, (host,), cpu_s)
-    if isinstance(found, PolicyError):
-        raise found
-    return found
-
-
-def render_each(
-    source: str, hosts: Sequence[HostFacts], cpu_s: int = CPU_S
-) -> list[Rendered | PolicyError]:
-    """Render a policy for hosts, each within the limits; return a result or error for each host.
-
-    A single child renders for all hosts, because its start takes most of the time. A child ends
-    when it reaches a limit; then a new child goes on.
-    """
     if len(source) <= MAX_CHARACTERS and not any(begin in source for begin in MARKUP):
-        return [unchanged(source)] * len(hosts)
-    found: list[Rendered | PolicyError] = []
-    while len(found) < len(hosts):
-        found += _in_a_child(source, hosts[len(found) :], cpu_s)
-    return found
-
-
-def _in_a_child(
-    source: str, hosts: Sequence[HostFacts], cpu_s: int
-) -> list[Rendered | PolicyError]:
-    """Return the results of the first hosts, at least one; an error may be the last."""
+        return unchanged(source)
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-m", CHILD, str(cpu_s)],
-            input=pickle.dumps((source, hosts)),
+            input=pickle.dumps((source, host)),
             capture_output=True,
-            timeout=WALL_S * len(hosts),
+            timeout=WALL_S,
             check=False,
         )
-    except subprocess.TimeoutExpired as late:
-        slow = PolicyError.of(message("rendering-too-slow", most_s=WALL_S))
-        return [*_answers(late.output or b""), slow]
+    except subprocess.TimeoutExpired:
+        raise PolicyError.of(message("rendering-too-slow", most_s=WALL_S)) from None
     except OSError as error:
         text = error.strerror or str(error)
-        return [PolicyError.of(message("rendering-failed", error=text))] * len(hosts)
-    found = _answers(done.stdout)
-    if done.returncode or not found:
-        found.append(_ended(done, cpu_s))
-    return found
+        raise PolicyError.of(message("rendering-failed", error=text)) from error
+    if done.returncode or not done.stdout.endswith(b"\n"):
+        raise _ended(done, cpu_s)
+    plain = json.loads(done.stdout)
+    if "problems" in plain:
+        raise PolicyError(map(_problem, plain["problems"]))
+    return Rendered(plain["text"], tuple(plain["lines"]), tuple(plain["asked"]))
 
 
 def _ended(done: subprocess.CompletedProcess[bytes], cpu_s: int) -> PolicyError:
-    """Return why a child ended before it had rendered for all hosts."""
+    """Return why a child ended before it had rendered."""
     if done.returncode in (-signal.SIGXCPU, -signal.SIGKILL):
         return PolicyError.of(message("rendering-too-dear", most_s=cpu_s))
     last = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     return PolicyError.of(
         message("rendering-ended", status=done.returncode, said=last or "no message")
     )
-
-
-def _answers(output: bytes) -> list[Rendered | PolicyError]:
-    """Return the results in a child's output. An unfinished last line does not count."""
-    return [_answer(json.loads(line)) for line in output.split(b"\n")[:-1]]
-
-
-def _answer(plain: dict[str, Any]) -> Rendered | PolicyError:
-    if "problems" in plain:
-        return PolicyError(map(_problem, plain["problems"]))
-    return Rendered(plain["text"], tuple(plain["lines"]), tuple(plain["asked"]))
 
 
 def _problem(plain: Sequence[Any]) -> Problem:

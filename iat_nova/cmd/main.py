@@ -59,7 +59,6 @@ COMMANDS = {
     "policy facts": "iat_nova.cmd.policy:PolicyFacts",
     "policy schema": "iat_nova.cmd.policy:PolicySchema",
     "policy show": "iat_nova.cmd.policy:PolicyShow",
-    "policy test": "iat_nova.cmd.policy:PolicyTest",
     "provider-config": "iat_nova.cmd.provider_config:ProviderConfig",
     "qualify": "iat_nova.cmd.qualify:Qualify",
     "release": "iat_nova.cmd.hold:Release",

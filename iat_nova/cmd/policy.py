@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""iat-nova policy ...: check, show, compare and test policies."""
+"""iat-nova policy ...: check, show and compare policies."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import difflib
-import functools
 import json
 import os
 import pathlib
@@ -15,16 +14,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from iat_nova.agent import facts_file
-from iat_nova.cmd.base import (
-    EXIT_FAILURE,
-    EXIT_USAGE,
-    MACHINE_FORMATS,
-    Command,
-    Failure,
-    Lister,
-    Table,
-)
-from iat_nova.common.readers import POLICY_TESTS
+from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Command, Failure, Lister, Table
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
 from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, schema
@@ -262,62 +252,6 @@ example:
         if inventory is None:
             raise Failure("nothing has been recorded yet")
         self.app.stdout.write(facts_file.dump(inventory.facts))
-
-
-class PolicyTest(Lister):
-    """Test a policy: guests in, their classes and ways out, for CI.
-
-    A file of tests describes hosts and guests, and the expected results; the page on the policy has
-    its keys. With the facts of a host, tests can name its guests, and all of them run. Ends with
-    status 1 when a result differs from the expected result.
-    """
-
-    _epilog = """
-examples:
-  iat-nova policy test --policy policy.yaml policy-tests.yaml
-  iat-nova policy test policy-tests.yaml           the policy the configuration names
-  iat-nova policy test --facts compute-7.yaml --policy policy.yaml compute-7-tests.yaml
-"""
-
-    def _options(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument("--policy", metavar="FILE", help="the policy that is tested")
-        parser.add_argument("--facts", metavar="FACTS", help=f"{FACTS}; default: what TESTS name")
-        parser.add_argument("tests", nargs="+", metavar="TESTS", help="files of tests")
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Table:
-        """Return one row per test."""
-        from iat_nova.agent import policy_file  # noqa: PLC0415 - slow to load
-        from iat_nova.policy import trials  # noqa: PLC0415 - slow to load
-
-        path = parsed_args.policy or self.settings(parsed_args).policy_file
-        facts = facts_file.load(parsed_args.facts) if parsed_args.facts else None
-        files: list[tuple[str, list[trials.Trial]]] = []
-        for name in parsed_args.tests:
-            file = pathlib.Path(name)
-
-            def load(named: str, folder: pathlib.Path = file.parent) -> Facts:
-                return facts_file.load(folder / named)
-
-            with refusals("tests"):
-                text = policy_file.read(file, POLICY_TESTS)
-                files.append((name, trials.parse(text, name, facts, load)))
-        hosts = (trial.facts.host for _, found in files for trial in found)
-        with refusals():
-            compiled = functools.cache(policy_file.load_each(path, hosts))
-        rows: list[tuple[object, ...]] = []
-        for name, found in files:
-            for outcome in trials.run(found, compiled):
-                result = "wrong" if outcome.wrong else "ok"
-                wrong: str | list[str] = list(map(sentences.text, outcome.wrong))
-                if parsed_args.formatter not in MACHINE_FORMATS:
-                    wrong = "; ".join(wrong)
-                row = (name, outcome.trial.name, result, wrong)
-                rows.append(tuple(self.cell(parsed_args, value) for value in row))
-                self._status = EXIT_FAILURE if outcome.wrong else self._status
-        columns = ("file", "test", "result", "differences")
-        if parsed_args.formatter != "table" or parsed_args.columns or len(parsed_args.tests) > 1:
-            return columns, rows
-        return columns[1:], [row[1:] for row in rows]
 
 
 def _running(command: Command, parsed_args: argparse.Namespace) -> str:

@@ -101,13 +101,6 @@ POLICY = FileKind(
     "it is mended and `iat-nova reload`",
     follow=True,
 )
-POLICY_TESTS = FileKind(
-    "TESTS of iat-nova policy test",
-    4 << 20,
-    "no tests",
-    "it is mended",
-    follow=True,
-)
 FACTS = FileKind(
     "FACTS of iat-nova policy",
     4 << 20,

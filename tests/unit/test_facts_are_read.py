@@ -7,14 +7,13 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parents[2] / "iat_nova"
 
-# Which packages make the values of which module of the model. The emulated server, benches, trials
-# of policies and tests make values of their own, which prove nothing about a host.
+# Which packages make the values of which module of the model. The emulated server, benches
+# and tests make values of their own, which prove nothing about a host.
 WRITERS = {
     "facts": ("inventory", "hardware"),
     "tenants": ("policy", "agent", "inventory", "hardware"),
     "decisions": ("strategies", "agent", "policy", "hardware"),
 }
-NO_WRITERS = {"policy/trials.py"}
 EXCEPTIONS = {
     "Hold": "an operator's word: iat-nova hold writes it, and the store keeps it",
     "Pause": "an operator's word: iat-nova pause writes it, and the store keeps it",
@@ -26,8 +25,7 @@ def trees(*folders):
     """Yield the syntax trees of the modules in folders of the package."""
     for folder in folders:
         for path in sorted((PACKAGE / folder).rglob("*.py")):
-            if str(path.relative_to(PACKAGE)) not in NO_WRITERS:
-                yield ast.parse(path.read_text(encoding="utf-8"))
+            yield ast.parse(path.read_text(encoding="utf-8"))
 
 
 def fields(module):

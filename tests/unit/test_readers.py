@@ -37,7 +37,7 @@ from iat_nova.hardware.enforcement import snapshot_file
 from iat_nova.hardware.kernel.shape import INDEX, mapping, text
 from iat_nova.inventory.spool import Spool, SpoolError
 from iat_nova.model import Hold, Pause
-from iat_nova.policy import PolicyError, trials
+from iat_nova.policy import PolicyError
 from iat_nova.policy.render import render
 from iat_nova.store.heartbeat import AgentState, look, only_agent
 from iat_nova.store.records import RecordError
@@ -256,18 +256,6 @@ class PolicyCase(Case):
         json.dumps(found.effective)
 
 
-class PolicyTestsCase(Case):
-    kind = readers.POLICY_TESTS
-    valid = (
-        b"host: {ways: 11}\ntests:\n- name: a\n  guest: {extra_specs: {'iat:priority': PC}}\n"
-        b"  expect: {priority: PC}\n"
-    )
-
-    def look(self):
-        found = trials.parse(policy_file.read(self.path, readers.POLICY_TESTS), str(self.path))
-        list(trials.run(found, lambda host: policy.parse("{}", host)))
-
-
 class FactsCase(Case):
     kind = readers.FACTS
     valid = facts_file.dump(facts(guest())).encode()
@@ -475,7 +463,6 @@ class TestNoOtherReader(unittest.TestCase):
         "cmd/base.py": "a value of ours, made plain",
         "common/own_yaml.py": "files of the package",
         "common/untrusted.py": "the one place",
-        "policy/trials.py": "a file of the package",
         "checks/qualify/programs.py": "what a program that we start writes into a file of ours",
         "experiments/sim/bound.py": "what the simulator has kept",
         "experiments/sim/figures/claims.py": "a file of the package",

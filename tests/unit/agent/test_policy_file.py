@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates are rendered under limits; tests.functional has those without end."""
 
-import dataclasses
 import json
 import pathlib
 import pickle
@@ -32,43 +31,11 @@ class LimitedTest(unittest.TestCase):
             policy_file.load(path, ONE)
         self.assertRegex(sentence(caught.exception), r"policy\.yaml: .*512 MiB")
 
-    def test_many_hosts(self):
-        """One process renders for all; a limit ends it, and only that host has the error."""
-        names = ("a", "wide", "b", "ended", "wrong", "c")
-        hosts = [dataclasses.replace(ONE, hostname=name) for name in names]
-        text = (
-            "{% if hostname == 'wide' %}" + TOO_WIDE + "{% elif hostname == 'wrong' %}{{ wayz }}"
-            "{% elif hostname == 'ended' %}{% for a in range(99999) %}{% for b in range(99999) %}"
-            "{% endfor %}{% endfor %}{% endif %}# {{ hostname }}"
-        )
-        with mock.patch.object(subprocess, "run", wraps=subprocess.run) as run:
-            found = policy_file.render_each(text, hosts, cpu_s=1)
-            children = run.call_count
-        said = [sentence(one) if isinstance(one, PolicyError) else one for one in found]
-        for number in (0, 2, 5):
-            self.assertEqual(render(text, hosts[number]), said[number])
-        self.assertIn("512 MiB", said[1])
-        self.assertIn("1 s of CPU", said[3])
-        self.assertIn("'wayz' is undefined", said[4])
-        # a; wide again, alone; b and ended; wrong and c
-        self.assertEqual(4, children)
-
-    def test_each_of_many_hosts(self):
-        """A policy is read once and loaded for each host, or refused for the one that breaks it."""
-        folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        path = folder / "policy.yaml"
-        path.write_text("parameters:\n  interval: {{ hour }}{{ 's' if hour else '' }}\n")
-        hosts = [dataclasses.replace(ONE, hour=hour) for hour in (1, 0, 2)]
-        with mock.patch.object(subprocess, "run", wraps=subprocess.run) as run:
-            load = policy_file.load_each(path, [*hosts, *hosts])
-            self.assertEqual([1.0, 2.0], [load(hosts[n]).parameters.interval_s for n in (0, 2)])
-            with self.assertRaises(PolicyError) as caught:
-                load(hosts[1])
-        self.assertRegex(sentence(caught.exception), r"policy\.yaml: line 2: .*interval")
-        self.assertEqual(1, run.call_count)
-        self.assertEqual(
-            policy.default(ONE).parameters, policy_file.load_each(None, [ONE])(ONE).parameters
-        )
+    def test_cpu_time(self):
+        """A template without end ends with the CPU time that it may take."""
+        text = "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"
+        with raises(self, PolicyError, "1 s of CPU"):
+            render_limited(text, ONE, cpu_s=1)
 
     def test_no_template(self):
         """A file without a template is rendered without a process, to the same; others are not."""
@@ -107,7 +74,7 @@ class LimitedTest(unittest.TestCase):
         )
         done = subprocess.run(
             [sys.executable, "-c", code],
-            input=pickle.dumps(("", (ONE,))),
+            input=pickle.dumps(("", ONE)),
             capture_output=True,
             check=True,
         )

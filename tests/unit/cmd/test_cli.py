@@ -1126,43 +1126,23 @@ class TestOthers(CliCase):
         with mock.patch.dict(os.environ, {"IAT_NOVA_STATE_DIR": str(self.folder / "none")}):
             there = self.run_it("policy", "check", "--facts", str(facts), "-f", "json")
             self.assertEqual(here[:2], there[:2])
+            policy = self.folder / "policy.yaml"
+            policy.write_text("default: {ways: {max: {{ 4 if hour == 3 else 8 }}}}")
+            check = ("policy", "check", "--facts", str(facts), "-f", "json", str(policy))
+            noon = self.run_it(*check)[1]
+            facts.write_text(re.sub("hour: .*", "hour: 3", facts.read_text()))
+            night = self.run_it(*check)[1]
+            self.assertNotEqual(noon, night)
+            self.assertEqual(noon.replace("/8", "/4"), night)
             for content in ("[]", "host: {hostname: x}", "host: {domains: 1}", "\x00"):
                 facts.write_text(content)
                 status, _, err = self.run_it("policy", "check", "--facts", str(facts))
                 self.assertEqual(1, status, content)
                 self.assertIn(str(facts), err)
 
-    def test_policy_tests_and_schema(self):
-        """For CI: the exit status tells; for editors: JSON."""
-        policy = ROOT / "doc" / "source" / "operator" / "examples" / "nfv.yaml"
-        tests = self.folder / "tests.yaml"
-        text = policy.with_name("nfv-tests.yaml").read_text()
-        for content, expected in ((text, 0), (text.replace("max: 4", "max: 5"), 1), ("x: 1", 1)):
-            tests.write_text(content)
-            arguments = ("policy", "test", "--policy", str(policy), str(tests))
-            self.assertEqual(expected, self.run_it(*arguments)[0], content)
-        tests.write_text(
-            text.replace("io: true", "io: false").replace("priority: PC", "priority: BE")
-        )
-        self.assertNotIn("tests.yaml", self.run_it(*arguments)[1])  # the only file
-        shown = self.run_it(*arguments, "-f", "value", "-c", "differences")[1]
-        self.assertIn("priority: expected BE, found PC; io: expected false, found true", shown)
+    def test_policy_schema(self):
+        """For editors: JSON."""
         self.assertEqual("object", json.loads(self.run_it("policy", "schema")[1])["type"])
-
-    def test_policy_tests_of_a_whole_host(self):
-        """Its facts are named on the command line, or in the file and lie beside it."""
-        self.tell()
-        (self.folder / "facts.yaml").write_text(self.run_it("policy", "facts")[1])
-        policy = self.folder / "policy.yaml"
-        policy.write_text("classes: [{name: c, match: {instance: pc1}, priority: PC}]")
-        tests = self.folder / "tests.yaml"
-        arguments = ("policy", "test", "--policy", str(policy), str(tests))
-        tests.write_text("tests: [{name: a, guest: pc1, expect: {class: c}}]")
-        self.assertIn("a name needs the facts", self.run_it(*arguments)[2])
-        facts = ("--facts", str(self.folder / "facts.yaml"))
-        self.assertEqual((0, ""), self.run_it(*arguments, *facts)[::2])
-        tests.write_text(f"facts: facts.yaml\n{tests.read_text()}")
-        self.assertEqual((0, ""), self.run_it(*arguments)[::2])
 
     def test_files_without_end(self):
         """A device or a pipe in a file's place is refused, not read for ever."""
@@ -1204,7 +1184,7 @@ class TestOthers(CliCase):
             (
                 ("policy",),
                 "'policy' is the beginning of: policy check, policy diff, policy facts, "
-                "policy schema, policy show, policy test",
+                "policy schema, policy show",
             ),
         ):
             self.assertEqual((2, "", f"iat-nova: {told}\n"), self.run_it(*words))

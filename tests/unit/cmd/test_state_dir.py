@@ -27,7 +27,7 @@ from tests.unit.hardware.enforcement.test_restore import MachineCase
 
 TRAP, NAMED = "poisoned-default", "named-state"
 PROJECT = pathlib.Path(__file__).parents[3] / "pyproject.toml"
-TESTS = PROJECT.with_name("etc") / "iat-nova/policy-tests.yaml"
+POLICY = PROJECT.with_name("etc") / "iat-nova/policy.yaml"
 GUEST = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
 DEFAULTS = ("snapshot.json", "hand-over.json", "history.sqlite", "pause.json", "agent.lock")
 
@@ -60,7 +60,6 @@ STATELESS = {
     "bench history": ("--strategy", "none"),
     "bench llc": ("--testbed", "none"),
     "policy schema": (),
-    "policy test": (str(TESTS),),
     "simulate bound": ("none",),
     "simulate compare": ("none",),
     "simulate figures": ("--only", "none"),
@@ -228,8 +227,7 @@ class Width(StateDir):
         ("explain", GUEST),
         ("explain", "#6"),
         ("advise", "--no-estimate"),
-        ("policy", "diff", str(TESTS.with_name("policy.yaml"))),
-        ("policy", "test", str(TESTS)),
+        ("policy", "diff", str(POLICY)),
         ("policy", "show", "--running"),
         ("provider-config",),
         ("--help",),
