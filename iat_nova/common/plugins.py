@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Parts that are found by name: strategies that ship, and entry points of installed packages.
 
-A packager may leave `iat_nova.experiments.sim`, `iat_nova.experiments.bench` and
-`iat_nova.experiments.plant` out of the package for compute hosts. The metadata of the installed
-project still names them then.
+A packager may leave `iat_nova.experiments` out of the package for compute hosts. The metadata of
+the installed project still names its parts then.
 """
 
 from __future__ import annotations

@@ -56,7 +56,6 @@ ARGUMENTS = {
     "top": ("--once",),
 }
 STATELESS = {
-    "bench control": ("--hosts", "none"),
     "bench history": ("--strategy", "none"),
     "bench llc": ("--testbed", "none"),
     "policy schema": (),

@@ -8,8 +8,6 @@ import math
 import random
 import unittest
 
-from iat_nova.experiments.plant.curves import MissCurve, Piece
-from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
     Parameters,
     Priority,
@@ -21,6 +19,8 @@ from iat_nova.strategies.pollute_buffer import judge, plan, search, trial
 from iat_nova.strategies.pollute_buffer.plan import Limit
 from iat_nova.strategies.pollute_buffer.state import Phase, State
 from iat_nova.strategies.readings import Look
+from tests.unit.strategies.formulas.curves import MissCurve, Piece
+from tests.unit.strategies.formulas.host import FormulaHost
 from tests.unit.strategies.test_pollute_buffer import FITS, STREAM, Run, host, without_last
 
 PC, BE = Priority.PC, Priority.BE

@@ -6,8 +6,6 @@ import random
 import unittest
 from collections.abc import Callable
 
-from iat_nova.experiments.plant.curves import MissCurve
-from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import (
     CacheDomain,
     Decision,
@@ -26,6 +24,8 @@ from iat_nova.strategies.pollute_buffer import judge, masks, moves, plan
 from iat_nova.strategies.pollute_buffer.plan import Own, Plan
 from iat_nova.strategies.pollute_buffer.state import State, members_of
 from iat_nova.strategies.pollute_buffer.view import View
+from tests.unit.strategies.formulas.curves import MissCurve
+from tests.unit.strategies.formulas.host import FormulaHost
 from tests.unit.strategies.test_pollute_buffer import BE, PC, STREAM, Run, host
 
 NIC, DISK, OTHER = "0000:3b:00.0", "0000:5e:00.0", "0000:5f:00.0"

@@ -6,7 +6,6 @@ import random
 import unittest
 from typing import cast
 
-from iat_nova.experiments.plant.formula_host import FormulaHost
 from iat_nova.model import Decision, Message, Parameters
 from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
@@ -14,6 +13,7 @@ from iat_nova.strategies.pollute_buffer import moves
 from iat_nova.strategies.pollute_buffer.state import Phase
 from iat_nova.strategies.pollute_buffer.strategy import PolluteBuffer
 from tests import said
+from tests.unit.strategies.formulas.host import FormulaHost
 from tests.unit.strategies.test_pollute_buffer import BE, FITS, PC, STREAM, Run, host
 
 

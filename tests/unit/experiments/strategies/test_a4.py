@@ -6,7 +6,6 @@ import itertools
 import random
 import unittest
 
-from iat_nova.experiments.plant import loop
 from iat_nova.experiments.strategies.a4 import A4, detection, layout, state, strategy, zones
 from iat_nova.experiments.strategies.a4.reading import read
 from iat_nova.experiments.strategies.a4.state import (
@@ -39,6 +38,7 @@ from iat_nova.strategies import registry
 from iat_nova.strategies.layout.check import check
 from tests import said
 from tests.unit import build, frozen
+from tests.unit.strategies.formulas import draw
 
 DOMAIN = build.domain()
 HP_NET = Label("hp-net", True, DeviceKind.NETWORK)
@@ -638,7 +638,7 @@ class ClosedLoopTest(unittest.TestCase):
         """No masks move in the last half minute of a steady load."""
         dice = random.Random("a4")
         for number in range(12):
-            here = loop.phases(number)[1].hosts[-1]
+            here = draw.hosts(number)[1]
             strategy = registry.make("a4", Parameters())
             state, moves = strategy.initial(here.inventory, 0.0), []
             for second in range(90):

@@ -7,7 +7,6 @@ import dataclasses
 from collections.abc import Mapping
 from random import Random
 
-from iat_nova.experiments.plant.curves import FREQUENCY_HZ, InboundWrites, Load, MissCurve, Piece
 from iat_nova.model import (
     CacheDomain,
     DeviceModel,
@@ -18,6 +17,14 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
+from tests.unit.strategies.formulas.curves import (
+    FREQUENCY_HZ,
+    InboundWrites,
+    Load,
+    MissCurve,
+    Piece,
+)
+from tests.unit.strategies.formulas.host import FormulaHost
 
 WAYS = (11, 12, 15)
 TENANTS = (2, 3, 4, 5)
@@ -33,6 +40,20 @@ class Drawn:
     inventory: DomainInventory
     loads: Mapping[str, Load]
     inbound: InboundWrites
+
+
+def hosts(number: int) -> tuple[FormulaHost, FormulaHost, FormulaHost]:
+    """Return a random host three times: at first, after one tenant and after half have changed."""
+    dice = Random(f"iat-nova plant 1 {number}")
+    first = host(dice)
+    ids = [tenant.id for tenant in first.inventory.tenants]
+    second = changed(first, dice, (dice.choice(ids),), traffic=False)
+    half = tuple(dice.sample(ids, (len(ids) + 1) // 2))
+    third = changed(second, dice, half, traffic=True)
+    one, two, three = (
+        FormulaHost(drawn.inventory, drawn.loads, drawn.inbound) for drawn in (first, second, third)
+    )
+    return one, two, three
 
 
 def host(dice: Random) -> Drawn:

@@ -7,9 +7,9 @@ import dataclasses
 from collections.abc import Mapping
 from random import Random
 
-from iat_nova.experiments.plant.curves import FREQUENCY_HZ, InboundWrites, Load
-from iat_nova.experiments.plant.sharing import User, occupancy
 from iat_nova.model import DomainInventory, Layout, Priority, Rates, Sample, Tenant
+from tests.unit.strategies.formulas.curves import FREQUENCY_HZ, InboundWrites, Load
+from tests.unit.strategies.formulas.sharing import User, occupancy
 
 WEIGHTS = {Priority.STACK: 4.0, Priority.PC: 4.0, Priority.BE: 1.0}
 DDIO = "ddio"
@@ -48,11 +48,8 @@ class FormulaHost:
 
     def utility(self, speeds: tuple[float, ...]) -> float:
         """Return the weighted mean of the speeds relative to running alone."""
-        return sum(self.worth(number, speed) for number, speed in enumerate(speeds))
-
-    def worth(self, number: int, speed: float) -> float:
-        """Return the contribution of a tenant's speed to the utility."""
-        return self.weights[number] * speed / self.alone[number]
+        parts = zip(self.weights, speeds, self.alone, strict=True)
+        return sum(weight * speed / alone for weight, speed, alone in parts)
 
     def under(self, layout: Layout | None) -> Equilibrium:
         """Return the outcome of a layout.
