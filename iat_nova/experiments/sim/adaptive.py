@@ -11,10 +11,11 @@ parts:
   largest (aggressive) or the smallest (conservative) of the monitors' latest P holds for all sets,
   or the mean of these two (normal).
 * A directory of the set's lines under pure LRU replacement. A device's line is judged when evicted
-  from the directory or written again. A line that was read once counts towards *priority
-  replacement*, a line read more often towards LRU, in a saturating counter.
+  from the directory or written again. A line that was read once adds one to a saturating counter,
+  a line read more often takes one. The counter starts at 0, with LRU. *Priority replacement* starts
+  when all bits are ones, and LRU again when all are zeros.
 
-The paper leaves the counter's width and start open: 4 bits and LRU are chosen here.
+The paper leaves the counter's width open: 4 bits are chosen here.
 """
 
 from __future__ import annotations
@@ -27,12 +28,10 @@ import numpy.typing as npt
 from iat_nova.experiments.sim._compile import kernel
 from iat_nova.experiments.sim.machine import AdcaChoice
 
-# `Adaptive.numbers`: the choice, the counter, the ways left for devices (P), and the shift from a
-# set's number to the number of its monitor.
-CHOICE, COUNTER, LEFT, SHIFT = range(4)
+# `Adaptive.numbers`: the choice, the counter, the ways left for devices (P), the shift from a set's
+# number to the number of its monitor, and whether priority replacement holds.
+CHOICE, COUNTER, LEFT, SHIFT, PRIORITY = range(5)
 COUNTER_MAX = 15
-# From this value on, the least recently used line is replaced; below, a device's line after a read.
-LRU_FROM = 8
 # One set in 64 has a monitor: 16 of 1,024.
 SPACING_BITS = 6
 
@@ -62,7 +61,7 @@ def make(choice: AdcaChoice, sets: int, ways: int, sampling: int) -> Adaptive:
     monitors = -(-sets >> shift)
     watch = np.full((monitors, 3), -1, np.int64)
     watch[:, DEEPEST] = 0
-    numbers = np.array([list(AdcaChoice).index(choice), COUNTER_MAX, ways, shift], np.int64)
+    numbers = np.array([list(AdcaChoice).index(choice), 0, ways, shift, 0], np.int64)
     return Adaptive(
         numbers,
         watch,
@@ -81,7 +80,7 @@ def left(a: Adaptive) -> int:
 @kernel
 def prioritised(a: Adaptive) -> bool:
     """Return whether a device's line is the next to be replaced after a core has read the line."""
-    decided: bool = a.numbers[COUNTER] < LRU_FROM
+    decided: bool = a.numbers[PRIORITY] == 1
     return decided
 
 
@@ -111,9 +110,13 @@ def _use(stack: Int64, line: int) -> int:
 def _judge(a: Adaptive, reads: int) -> None:
     """Count a device's line by its number of reads; lines that no core read do not count."""
     if reads == 1:
-        a.numbers[COUNTER] = max(0, a.numbers[COUNTER] - 1)
-    elif reads > 1:
         a.numbers[COUNTER] = min(COUNTER_MAX, a.numbers[COUNTER] + 1)
+    elif reads > 1:
+        a.numbers[COUNTER] = max(0, a.numbers[COUNTER] - 1)
+    if a.numbers[COUNTER] == COUNTER_MAX:
+        a.numbers[PRIORITY] = 1
+    elif a.numbers[COUNTER] == 0:
+        a.numbers[PRIORITY] = 0
 
 
 @kernel

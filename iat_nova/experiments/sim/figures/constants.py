@@ -209,8 +209,8 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     "fitted to Intel's Memory Latency Checker": (
         "memory.QUEUEING", "memory.UTILISATION_MAX", "memory.WRITE_COST",
     ),
-    "bits of ADCA's counters, and their half; published distance of its monitors": (
-        "adaptive.COUNTER_MAX", "adaptive.LRU_FROM", "adaptive.SPACING_BITS",
+    "bits of ADCA's counter; published distance of its monitors": (
+        "adaptive.COUNTER_MAX", "adaptive.SPACING_BITS",
     ),
     "specified by the interface (NVMe, Ethernet)": (
         "nvme.PAGE_BYTES", "nvme.PAGE_LINES", "nic.OVERHEAD_BYTES",

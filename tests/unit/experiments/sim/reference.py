@@ -293,11 +293,7 @@ class ReferenceAdca:
         self.choice, self.ways, self.spacing = choice, ways, spacing
         self.monitors = {}
         self.left = ways
-        self.counter = 15
-
-    @property
-    def prioritised(self):
-        return self.counter < 8
+        self.counter, self.prioritised = 0, False
 
     def _monitor(self, index):
         if index % self.spacing:
@@ -317,8 +313,9 @@ class ReferenceAdca:
     def _judge(self, entry):
         reads = entry["reads"]  # None for a line that no device wrote
         if reads:
-            step = -1 if reads == 1 else 1
+            step = 1 if reads == 1 else -1
             self.counter = max(0, min(15, self.counter + step))
+            self.prioritised = {0: False, 15: True}.get(self.counter, self.prioritised)
 
     def _enter(self, monitor, line, by_device):
         stack = monitor["all"]

@@ -88,12 +88,15 @@ class TestPriority(unittest.TestCase):
         self.next_line = 0
 
     def test_learnt_and_unlearnt(self):
-        """Lines read once bring priority replacement, lines read again and again end it."""
-        self.assertFalse(adaptive.prioritised(self.c.adaptive))
-        self.stream(1, 40)
-        self.assertTrue(adaptive.prioritised(self.c.adaptive))
-        self.stream(3, 40)
-        self.assertFalse(adaptive.prioritised(self.c.adaptive))
+        """Only a counter of all ones brings priority replacement, and only all zeros end it."""
+        # Some lines wait in the directory, unjudged.
+        for reads, count, after in ((1, 20, False), (1, 20, True), (3, 20, True), (3, 20, False)):
+            self.stream(reads, count)
+            self.assertIs(after, adaptive.prioritised(self.c.adaptive), (reads, count))
+        for _ in range(20):  # as many lines read once as lines read more often
+            self.stream(1, 1)
+            self.stream(3, 1)
+            self.assertFalse(adaptive.prioritised(self.c.adaptive))
 
     def test_a_line_that_was_read_goes_next(self):
         """Cores' lines stay while device lines come and go, clean, through one way."""
