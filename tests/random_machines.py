@@ -185,7 +185,7 @@ class Hardware:
 
 
 class Counted:
-    """Counters in memory, which write nothing: for hosts that are not about counters."""
+    """Counters in memory: perf needs a kernel."""
 
     def __init__(self, world):
         self.world, self.cpus = world, ()
@@ -230,12 +230,6 @@ class Plain:
 def kinds(world):
     """Return the kinds of hosts by name, derived from `world`."""
 
-    class Msr(world):
-        """Skylake: resctrl; DDIO and all counters by registers."""
-
-        options = {"counters_interface": "msr"}
-        events = HARDWARE
-
     class HandOver(Plain, world):
         """Skylake with counters that write nothing: an agent hands over to the next."""
 
@@ -249,10 +243,10 @@ def kinds(world):
 
         events = SOFTWARE
 
-    class Mounts(world):
+    class Mounts(Plain, world):
         """resctrl is unmounted and mounted again."""
 
-        options = {"counters_interface": "msr"}
+        options = {}
         events = HARDWARE | {"remount": 2, "unmount": 2, "mount": 4}
 
         def equip(self):
@@ -330,10 +324,10 @@ def kinds(world):
         def shared(self):
             return (*super().shared(), ("memory", ("values",)))
 
-    class Pqos(world):
+    class Pqos(Plain, world):
         """Masks by libpqos's registers, without resctrl."""
 
-        options = {"cat_interface": "pqos-msr", "counters_interface": "msr"}
+        options = {"cat_interface": "pqos-msr"}
         events = {k: v for k, v in HARDWARE.items() if "foreign" not in k and k != "their_group"}
 
         def equip(self):
@@ -369,7 +363,7 @@ def kinds(world):
         def mask_of(self, cpu, domain):
             return self.library.values[10 + domain][self.library.classes[cpu]]
 
-    found = (Msr, HandOver, Nonsense, Mounts, Amd, GraniteRapids, Pqos)
+    found = (HandOver, Nonsense, Mounts, Amd, GraniteRapids, Pqos)
     return {kind.__name__.lower(): kind for kind in found}
 
 

@@ -37,7 +37,6 @@ def host_machine(settings: Settings, host: probe.Host) -> Machine:
     wanted = backends.Preferences(
         cat={"pqos-os": "resctrl"}.get(settings.cat_interface, settings.cat_interface),
         ddio=settings.ddio_interface,
-        counters=settings.counters_interface,
         cha_slices=settings.cha_slices,
         memory_bandwidth_gbps=settings.memory_bandwidth_gbps,
         port_dca=settings.port_dca,

@@ -22,7 +22,7 @@ from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.shadow import ShadowPolicy, ShadowStrategy
 from iat_nova.agent.watchdog import Watchdog
 from iat_nova.conf import Settings
-from iat_nova.hardware.enforcement.enforcer import Enforcer, SavedFirst
+from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import HostFacts, Parameters
 from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Reason
@@ -61,9 +61,7 @@ def agent(
     Raises `PolicyError` and `StrategyError` for an invalid policy or strategy.
     """
 
-    machine, counters = owned.machine, owned.machine.counters
-    if owned.snapshot is not None:
-        counters = SavedFirst(counters, owned.snapshot)
+    machine = owned.machine
 
     def read(path: pathlib.Path | None) -> policy.Policy:
         try:
@@ -134,7 +132,7 @@ def agent(
         inventory=source,
         policies=PolicyKeeper(first, read_policy, policy_file.again, journal, source.changed),
         make_strategy=make_strategy,
-        counters=counters,
+        counters=machine.counters,
         enforcer=enforcer(owned),
         journal=journal,
         clock=machine.clock,

@@ -76,7 +76,6 @@ class Settings:
     port_dca: bool
     dca_off_ports: tuple[str, ...]
     dca_ports: tuple[str, ...]
-    counters_interface: str
     cha_slices: int | None  # None: all
     memory_bandwidth_gbps: float | None  # None: unknown
     monitor_tenants: bool

@@ -101,16 +101,6 @@ IAT_OPTS = [
         "the ports of NVMe disks: pollute-buffer switches DDIO off if storage evicts the "
         "lines of other tenants from the cache. Needs `port_dca`.",
     ),
-    cfg.StrOpt(
-        "counters_interface",
-        default="auto",
-        choices=[
-            ("auto", "perf"),
-            ("perf", "events of the kernel's perf"),
-            ("msr", "model-specific registers, of which the agent must be the only user"),
-        ],
-        help="Interface for hardware counters.",
-    ),
     cfg.IntOpt(
         "cha_slices",
         default=1,

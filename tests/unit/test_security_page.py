@@ -115,7 +115,7 @@ PROVEN = {
     # Where the privileges end
     "``/var/lib/iat-nova``": f"{HERE}.Modes.test_folders",
     "``history.sqlite``": MODES,
-    "``snapshot.json``": f"{MODES} tests.unit.hardware.test_msr.CoreRegisters.test_forged_bits",
+    "``snapshot.json``": f"{MODES} tests.unit.hardware.test_ddio.Register.test_forged_bits",
     "``hand-over.json``": MODES,
     "``pause.json``": MODES,
     "``holds/``": MODES,
@@ -137,9 +137,7 @@ PROVEN = {
     "``status``": f"{OWNED}.AnotherAccount.test_for_good",
     "``reload``": f"{ATTACK}.Signals.test_a_forged_process_number",
     "A snapshot has root write": "tests.unit.hardware.test_rootport.Wired.test_forged_registers",
-    "Of these registers": "tests.unit.hardware.test_msr.CoreRegisters.test_forged_bits "
-    "tests.unit.hardware.test_msr.ChaRegisters.test_forged_bits "
-    "tests.unit.hardware.test_ddio.Register.test_forged_bits "
+    "Of these registers": "tests.unit.hardware.test_ddio.Register.test_forged_bits "
     "tests.unit.hardware.test_iordt_classes.Contract.test_forged",
     "A snapshot of resctrl": "tests.unit.hardware.test_resctrl.Restoring."
     "test_forged_monitoring_groups",

@@ -51,8 +51,5 @@ class SupportTest(unittest.TestCase):
         self.assertEqual(set(), marks() - listed, "tools/record-support")
 
 
-INHERITED = {
-    "tests.lab.guest.counters.PerfAllSlices",
-    "tests.lab.guest.counters.MsrAllSlices",
-}
+INHERITED = {"tests.lab.guest.counters.PerfAllSlices"}
 """Marked by the class they are derived from."""

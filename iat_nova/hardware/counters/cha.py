@@ -6,8 +6,7 @@ over the slices, so the count of one slice times the number of slices is an esti
 all slices is exact. With sub-NUMA clustering, addresses are spread over the slices of their
 memory's cluster: then at least one slice of each cluster is counted.
 
-This module uses the kernel's PMUs (``uncore_cha_N``), the preferred way; `cha_msr` uses the
-registers.
+The kernel's PMUs ``uncore_cha_N`` count.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 """The events to count on each CPU model.
 
 Sources: Intel SDM volume 3, "Architectural performance monitoring" (core events); Intel's
-uncore reference manuals and perfmon tables of each generation (CHA events and registers); for AMD
+uncore reference manuals and perfmon tables of each generation (CHA events); for AMD
 the folders amdzen2 to amdzen5 of Linux' tools/perf/pmu-events/arch/x86, which follow AMD's
 "Processor Programming Reference".
 An unknown model gets no events: a wrong event would silently count something else.
@@ -38,30 +38,8 @@ class ChaEvents:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class ChaRegisters:
-    """The addresses of a CHA's counters among the model-specific registers.
-
-    Box n starts at `first + n * stride`. `control`, `event`, `filter1`, `counter` are offsets in
-    the box; `event` and `counter` are the first of four consecutive registers. `filter1` None: the
-    generation has no such register, and opcodes are in the event's extended umask. `freeze`: bit of
-    the control register that stops the box's counters. `enable`: bit of an event select that
-    enables counting, 0 if every selected event counts.
-    """
-
-    first: int
-    stride: int
-    control: int
-    event: int
-    filter1: int | None
-    counter: int
-    freeze: int
-    enable: int
-    slices_max: int
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class Model:
-    """A CPU generation: name, events and registers.
+    """A CPU generation: name and events.
 
     `fabric` lists AMD's events of the data fabric: lines that devices wrote, one event per IO root
     complex of a socket. No event of AMD distinguishes hits from misses.
@@ -70,14 +48,8 @@ class Model:
     name: str
     core: CoreEvents
     cha: ChaEvents | None = None  # None: DDIO's hits and misses cannot be counted
-    cha_registers: ChaRegisters | None = None  # None: only through the kernel's PMUs
     ddio_msr: bool = True  # IIO_LLC_WAYS 0xC8B exists
     fabric: tuple[Mapping[str, int], ...] = ()
-
-    @property
-    def core_registers(self) -> bool:
-        """Whether the core events can be counted through Intel's architectural registers."""
-        return self.core is INTEL_ARCHITECTURAL
 
 
 INTEL_ARCHITECTURAL = CoreEvents(
@@ -140,24 +112,13 @@ _ICX_CHA = ChaEvents(
     hits=(_icx(0xCC43FD), _icx(0xCD43FD)),  # ItoM, ItoMCacheNear
     misses=(_icx(0xCC43FE), _icx(0xCD43FE)),
 )
-# The freeze bit: SNBEP_PMON_BOX_CTL_FRZ of arch/x86/events/intel/uncore_snbep.c up to Ice Lake,
-# then GENERIC_PMON_BOX_CTL_FRZ of uncore_discovery.h, where bit 8 resets the box's controls.
-# The enable bit: SNBEP_PMON_CTL_EN up to Ice Lake; from Sapphire Rapids on Linux starts a counter
-# by writing its event and stops it by writing 0 (intel_generic_uncore_msr_disable_event).
-_SKX_REGISTERS = ChaRegisters(0xE00, 0x10, 0, 1, 6, 8, freeze=1 << 8, enable=1 << 22, slices_max=28)
-_SPR_REGISTERS = ChaRegisters(0x2000, 0x10, 0, 2, None, 8, freeze=1 << 0, enable=0, slices_max=64)
-
 # The C-Boxes of these models have other events; events of devices' hits and misses are unknown.
 # No source confirms register 0xC8B on these models.
-BROADWELL = Model(
-    "Haswell-EP, Broadwell-EP, Broadwell-DE", INTEL_ARCHITECTURAL, None, None, ddio_msr=False
-)
-SKYLAKE = Model("Skylake-SP, Cascade Lake", INTEL_ARCHITECTURAL, _SKX_CHA, _SKX_REGISTERS)
-ICE_LAKE = Model("Ice Lake-SP", INTEL_ARCHITECTURAL, _ICX_CHA, None)
-SAPPHIRE_RAPIDS = Model(
-    "Sapphire Rapids, Emerald Rapids", INTEL_ARCHITECTURAL, _ICX_CHA, _SPR_REGISTERS
-)
-GRANITE_RAPIDS = Model("Granite Rapids", INTEL_ARCHITECTURAL, _ICX_CHA, None)
+BROADWELL = Model("Haswell-EP, Broadwell-EP, Broadwell-DE", INTEL_ARCHITECTURAL, ddio_msr=False)
+SKYLAKE = Model("Skylake-SP, Cascade Lake", INTEL_ARCHITECTURAL, _SKX_CHA)
+ICE_LAKE = Model("Ice Lake-SP", INTEL_ARCHITECTURAL, _ICX_CHA)
+SAPPHIRE_RAPIDS = Model("Sapphire Rapids, Emerald Rapids", INTEL_ARCHITECTURAL, _ICX_CHA)
+GRANITE_RAPIDS = Model("Granite Rapids", INTEL_ARCHITECTURAL, _ICX_CHA)
 
 
 def _upstream_writes(roots: int) -> tuple[Mapping[str, int], ...]:
@@ -211,7 +172,7 @@ class CpuModel:
 
     @property
     def known(self) -> Model | None:
-        """The generation's events and registers; None for a CPU without a table here."""
+        """The generation's events; None for a CPU without a table here."""
         if self.vendor == "GenuineIntel" and self.family == 6:
             return _INTEL_MODELS.get(self.model)
         if self.vendor == "AuthenticAMD":

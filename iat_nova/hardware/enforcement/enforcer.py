@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from iat_nova.hardware.api import (
     DEFAULT_CLASS,
     CacheAllocator,
     ClassMask,
-    Counters,
     DdioWays,
     DomainOffline,
     ForeignHand,
@@ -21,7 +20,6 @@ from iat_nova.hardware.api import (
 )
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.enforcement.snapshot import Restored, Snapshot
-from iat_nova.hardware.host.backends import COUNTING
 from iat_nova.model import DomainInventory, Layout, Message, TenantKind, WayMask, message
 
 
@@ -274,30 +272,6 @@ class Enforcer:
         Ways that are not known yet (io_alloc while disabled) become known by the write.
         """
         return now if now == mask else self._ddio.write(domain, mask)
-
-
-class SavedFirst:
-    """Set up counters only after a snapshot is on disk, because some set-ups write registers.
-
-    The rule also holds after a restore during a run, which removed the snapshot. The rule holds for
-    CPUs that appeared after the snapshot, too.
-    """
-
-    def __init__(self, counters: Counters, snapshot: Snapshot) -> None:
-        self._counters = counters
-        self._snapshot = snapshot
-        self.read = counters.read
-
-    def close(self) -> None:
-        """Stop counting; registers that another process has taken over are left to it."""
-        if not self._snapshot.taken:
-            self._counters.close()
-
-    def watch(self, cpus: Iterable[int]) -> None:
-        """Save the settings about to be written, then count on these CPUs."""
-        self._snapshot.protect(COUNTING)
-        self._snapshot.extend(COUNTING)
-        self._counters.watch(cpus)
 
 
 def _needs_saving(last: Written, inventory: DomainInventory, layout: Layout) -> bool:

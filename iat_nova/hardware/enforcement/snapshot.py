@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -148,36 +148,27 @@ class Snapshot:
             if isinstance(error, HostTaken):
                 raise
 
-    def protect(self, names: Collection[str] | None = None) -> Restored:
+    def protect(self) -> Restored:
         """Ensure that a snapshot of the untouched host is on disk; call before the first write.
 
-        `names`: the parts about to be written, None for all. Other parts are not saved, because
-        saved settings are restored: a process must not undo changes of other programs to parts that
-        it does not write. An existing snapshot means that a writer ended without restoring: the
-        host is restored from this snapshot first. Raises `SnapshotError` when the restore fails or
-        nothing can be saved; nothing may be written then.
+        An existing snapshot means that a writer ended without restoring: the host is restored from
+        this snapshot first. Raises `SnapshotError` when the restore fails or nothing can be saved;
+        nothing may be written then.
         """
-        wanted = self._parts if names is None else self._parts.keys() & names
-        if not wanted:  # nothing is written, also by an agent that only observes
-            return Restored()
         self._check_sole()
-        unsaved = [name for name in wanted if name not in self._memory]
-        if not unsaved:
+        if self._memory:
             return Restored()
-        restored = Restored() if self._memory else self.put_back()
-        self._save({**self._memory, **{name: self._found(name) for name in unsaved}})
+        restored = self.put_back()
+        self._save({name: self._found(name) for name in self._parts})
         return restored
 
-    def extend(self, names: Collection[str] | None = None) -> None:
-        """Add new CPUs and sockets to the snapshot.
+    def extend(self) -> None:
+        """Add new CPUs and sockets to the snapshot; settings saved earlier stay.
 
-        Call before the first write to them. `names`: the parts about to be written, None for all;
-        settings saved earlier stay. Raises `HardwareError`.
+        Call before the first write to them. Raises `HardwareError`.
         """
-        wanted = self._memory.keys() if names is None else self._memory.keys() & names
-        if wanted:
-            self._check_sole()
-        saved = self._memory | {name: self._grown(name) for name in wanted}
+        self._check_sole()
+        saved = {name: self._grown(name) for name in self._memory}
         if saved != self._memory:
             self._save(saved)
 

@@ -8,16 +8,14 @@ import dataclasses
 import functools
 from collections.abc import Callable, Iterable
 
-from iat_nova.common.clock import Clock, SystemClock
+from iat_nova.common.clock import Clock
 from iat_nova.hardware.api import HardwareError, joined
 from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS
 from iat_nova.hardware.counters import events
-from iat_nova.hardware.counters.cha_msr import ChaMsr
 from iat_nova.hardware.counters.monitor import BANDWIDTH, OCCUPANCY, Monitor, offered
-from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, check_usable
 from iat_nova.hardware.ddio.iordt_monitor import PortMonitor
 from iat_nova.hardware.ddio.rootport import RootPorts
@@ -31,8 +29,7 @@ from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
 PQOS, PORT_DCA, DEVICE_CLASS, PORT_RMIDS = "pqos-msr", "port dca", "ddio iordt", "iordt rmids"
-CORE_COUNTERS, CHA_COUNTERS = COUNTING = "counters", "cha"
-"""Names of parts: libpqos, root ports, devices' class and RMIDs, counters set by registers."""
+"""Names of parts: libpqos, root ports, devices' class and RMIDs."""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -40,15 +37,14 @@ class Preferences:
     """The operator's choice of interfaces; ``auto`` takes the first usable interface.
 
     `cat`: auto, resctrl, pqos-msr. `ddio`: auto, msr, io_alloc, iordt, none.
-    `counters`: auto, perf, msr. `cha_slices`: LLC slices counted in every package, None for all; at
-    least one slice per cluster of sub-NUMA clustering. `memory_bandwidth_gbps`: memory bandwidth of
+    `cha_slices`: LLC slices counted in every package, None for all; at least one slice per cluster
+    of sub-NUMA clustering. `memory_bandwidth_gbps`: memory bandwidth of
     a cache domain, for limits that are not in percent. `port_dca`: switch the root ports in
     `dca_off_ports` and `dca_ports`. `monitor`: monitor the LLC by tenant.
     """
 
     cat: str = "auto"
     ddio: str = "auto"
-    counters: str = "auto"
     cha_slices: int | None = 1
     memory_bandwidth_gbps: float | None = None
     port_dca: bool = False
@@ -74,7 +70,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         return allocator.domains()
 
     ddio, ddio_choice = _ddio(host, wanted.ddio, domains, cat_choice.chosen)
-    reader, reader_choice = counter_choice.ddio_counters(host, wanted.counters, wanted.cha_slices)
+    reader, reader_choice = counter_choice.ddio_counters(host, wanted.cha_slices)
     tells_hits = host.model is not None and host.model.cha is not None
     found: dict[int, WayMask | None] = {}
 
@@ -95,7 +91,7 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
         )
 
     allocator = _allocator(host, cat_choice.chosen, complete)
-    counters, counters_choice = counter_choice.counters(host, clock, wanted.counters, reader)
+    counters, counters_choice = counter_choice.counters(host, clock, reader)
     parts: dict[str, Restorable] = {DEVICE_CLASS: ddio} if isinstance(ddio, DeviceClass) else {}
     counted = _port_monitor(host) if wanted.monitor and parts else None
     if counted is not None:
@@ -103,10 +99,6 @@ def _choose(host: Host, clock: Clock, wanted: Preferences) -> Machine:
     parts[cat_choice.chosen] = allocator  # after devices, which leave their class first
     if not isinstance(ddio, FixedDdio):
         parts[f"ddio {ddio_choice.chosen}"] = ddio
-    if isinstance(counters, MsrCounters):
-        parts[CORE_COUNTERS] = counters
-    if isinstance(reader, ChaMsr):
-        parts[CHA_COUNTERS] = reader
     ports = None
     if wanted.port_dca:
         ports = parts[PORT_DCA] = root_ports(host, wanted.dca_off_ports, wanted.dca_ports)
@@ -211,10 +203,6 @@ def restorers(host: Host) -> dict[str, Restorable]:
     if _has_port_dca(host):  # otherwise no agent saved ports, and the register has another meaning
         parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
-    if host.model is not None and host.model.core_registers:
-        parts[CORE_COUNTERS] = MsrCounters(host.msr, host.model.core, host.topology, SystemClock())
-        if host.model.cha_registers is not None:
-            parts[CHA_COUNTERS] = counter_choice.cha_registers(host, host.model, 1, 1)
     return parts
 
 

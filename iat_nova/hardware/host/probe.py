@@ -279,7 +279,7 @@ def _foreign(host: Host, name: str) -> Finding:
 
 
 def _msr(host: Host) -> list[Finding]:
-    if host.model is None or not host.model.core_registers:
+    if host.model is None or host.cpu_model.vendor != _INTEL:
         return [Finding("msr driver", Level.NOTE, message("registers-unknown"))]
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
         found = [Finding("msr driver", Level.OK, message("msr-loaded"))]

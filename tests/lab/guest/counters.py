@@ -10,11 +10,8 @@ from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.api import CoreCounts, HardwareError
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.cha import ChaPerf, cha_pmus
-from iat_nova.hardware.counters.cha_msr import ChaMsr
-from iat_nova.hardware.counters.msr_counters import MsrCounters
 from iat_nova.hardware.counters.perf import PerfCounters
 from iat_nova.hardware.counters.perf_event import PerfEvent
-from iat_nova.hardware.kernel.msr import PERFEVTSEL, Msr
 from tests.lab.guest.machine import TOPOLOGY, Registers, plug
 from tests.proofs import proves
 from tests.said import raises
@@ -160,55 +157,6 @@ class Perf(CountersContract, unittest.TestCase):
 
 class PerfAllSlices(Perf):
     """All slices added up."""
-
-    slices = None
-
-
-@proves("counters: msr")
-class MsrRegisters(CountersContract, unittest.TestCase):
-    """The registers themselves."""
-
-    survives = True
-
-    def make(self):
-        self.msr = Msr()
-        self.addCleanup(self.msr.close)
-        domains = ChaMsr(
-            self.msr, MODEL.cha_registers, MODEL.cha, first_cpus,
-            slices=len(cha_pmus()), counted=self.slices,
-        )  # fmt: skip
-        return MsrCounters(self.msr, MODEL.core, TOPOLOGY, SystemClock(), domains)
-
-    def registers(self):
-        cores = [self.msr.read(cpu, PERFEVTSEL + n) for cpu in self.cpus for n in range(4)]
-        boxes = [
-            self.msr.read(cpu, at) for cpu in first_cpus().values() for at in range(0xE00, 0xE07)
-        ]
-        return cores, boxes
-
-    def test_put_back(self):
-        """After close every selection is as it was found."""
-        programmed = self.registers()
-        self.counters.close()
-        found = self.registers()
-        self.assertNotEqual(programmed, found)
-        self.counters.watch(self.cpus)
-        self.assertEqual(programmed, self.registers())
-        self.counters.close()
-        self.assertEqual(found, self.registers())
-
-    def test_perf_is_not_robbed(self):
-        """Counters that perf uses on a CPU are refused."""
-        self.counters.close()
-        perf = PerfCounters(MODEL.core, SystemClock())
-        self.addCleanup(perf.close)
-        perf.watch([0])
-        with raises(self, HardwareError, "CPU 0: counter . .*in use"):
-            self.counters.watch([0])
-
-
-class MsrAllSlices(MsrRegisters):
-    """All slices by their registers."""
 
     slices = None
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from iat_nova.common.clock import SystemClock
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
-from iat_nova.hardware.counters import events
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Snapshot
 from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.backends import Preferences, choose
@@ -23,7 +22,6 @@ from tests.said import raises
 
 REGISTERS = Registers()
 SNAPSHOT, LOCK = Path("/run/iat-nova/snapshot.json"), Path("/run/iat-nova/writer.lock")
-COUNTING = ("perf", "msr") if events.cpu_model().known.core_registers else ("perf",)
 KILLS = int(os.environ.get("IAT_NOVA_LAB_KILLS", "10"))
 
 
@@ -69,7 +67,7 @@ class Writer:
 def write_for_ever(seed, begins):
     """Change masks, CPUs and DDIO at random, as fast as it goes, until killed."""
     dice = random.Random(seed)
-    backends, snapshot = make(counters=dice.choice(COUNTING))
+    backends, snapshot = make()
     domains = backends.allocator.domains()
     with snapshot.only_writer():
         snapshot.protect()
@@ -116,7 +114,7 @@ class Killed(unittest.TestCase):
             threading.Event().wait(dice.uniform(0.0, 0.2))  # the moment is what is random here
             child.kill()
             changed += state() != self.found
-            _, snapshot = make(counters=COUNTING[-1])
+            _, snapshot = make()
             with snapshot.only_writer():
                 restored = snapshot.restore()
                 self.assertEqual((), restored.failed)
@@ -129,7 +127,7 @@ class Killed(unittest.TestCase):
         """Without a restore in between, the next writer first puts everything back."""
         child = Writer(1)
         self.assertTrue(child.wrote)
-        _, snapshot = make(counters=COUNTING[-1])
+        _, snapshot = make()
         with raises(self, HostTaken, f"process {child.pid}"), snapshot.only_writer():
             self.fail("two writers")
         child.kill()

@@ -34,6 +34,7 @@ from iat_nova.report.sentences import text
 from iat_nova.strategies import registry
 from tests.said import sentence
 from tests.unit.build import Clock, tenant
+from tests.unit.hardware import test_rootport
 from tests.unit.hardware.enforcement import test_restore
 
 VERSION = importlib.metadata.version("iat-nova")
@@ -393,10 +394,12 @@ class HandOver(HandOverCase):
                 self.assertEqual([self.left], held)
                 self.assert_as_found()
 
-    def test_registers_of_counters_are_not_handed_over(self):
-        """What is set up through registers is restored, and it is said."""
-        self.life(self.files.ask, counters_interface="msr")
-        self.assertIn("counters", self.why_not)
+    def test_root_ports_are_not_handed_over(self):
+        """Their bits are restored, and it is said."""
+        test_rootport.Tree(self.roots.pci).add(test_rootport.PORT)
+        (self.roots.pci / test_rootport.PORT / "local_cpulist").write_text("0-1\n")
+        self.life(self.files.ask, port_dca=True, dca_ports=(test_rootport.PORT,))
+        self.assertIn("port dca", self.why_not)
         self.assert_as_found()
 
 

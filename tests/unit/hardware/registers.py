@@ -8,15 +8,12 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.kernel.msr import Msr
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
 
-SKX_CHAS = 18
-
 
 class FakeMsr(Msr):
     """Two packages of Skylake-SP: `cpus` maps a CPU to its package.
 
-    `core` and `box` set what counters read: (cpu, n) and (package, box, n). `off` are offline
-    CPUs, `refuse` is an errno for writes, to `refusing` alone where CPUs are in it;
-    `stuck` registers take writes and keep their value.
+    `off` are offline CPUs, `absent` registers do not exist, `refuse` is an errno for writes, to
+    `refusing` alone where CPUs are in it; `stuck` registers take writes and keep their value.
     """
 
     def __init__(self, cpus, **options):
@@ -28,19 +25,19 @@ class FakeMsr(Msr):
         self.refuse = None
         self.refusing = set()
         self.stuck = set()
-        self.chas = SKX_CHAS
+        self.absent = set()
         self.reads = 0
 
     def owner(self, cpu, register):
         """Uncore registers belong to a package, the others to a CPU."""
-        uncore = register in (0xC83, 0xC8B) or 0xC90 <= register < 0xD90 or register >= 0xE00
+        uncore = register in (0xC83, 0xC8B) or 0xC90 <= register < 0xD90
         return ("package", self.cpus[cpu]) if uncore else ("cpu", cpu)
 
     def set(self, cpu, register, value):
         self.values[self.owner(cpu, register), register] = value
 
     def get(self, cpu, register):
-        default = {0xC8B: 0x600, 0x38F: 0x70000000F}.get(register, 0)
+        default = {0xC8B: 0x600}.get(register, 0)
         return self.values.get((self.owner(cpu, register), register), default)
 
     def pread(self, cpu, register):
@@ -60,7 +57,7 @@ class FakeMsr(Msr):
     def _reachable(self, cpu, register):
         if cpu not in self.cpus or cpu in self.off:
             raise OSError(errno.ENXIO, "no such device")
-        if 0xE00 + 0x10 * self.chas <= register < 0x2000:
+        if register in self.absent:
             raise OSError(errno.EIO, "no such register")
 
 

@@ -42,7 +42,6 @@ class Model(unittest.TestCase):
         self.assertEqual(PerfEvent(14, 0x80700FF1F), configs[0])
         self.assertEqual(PerfEvent(14, 0x90700FFDF), configs[7])
         self.assertEqual(4, len(events.ZEN_4.fabric))
-        self.assertFalse(events.ZEN_5.core_registers)
 
 
 class Reading(unittest.TestCase):

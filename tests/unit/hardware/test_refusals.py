@@ -12,13 +12,11 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
-from iat_nova.hardware.counters import cha, events, perf_event
-from iat_nova.hardware.counters.cha_msr import ChaMsr
+from iat_nova.hardware.counters import cha, perf_event
 from iat_nova.hardware.counters.perf_event import PerfEvent
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import IoAllocDdio, MsrDdio
 from iat_nova.hardware.enforcement import snapshot as snapshot
-from iat_nova.hardware.kernel.msr import MsrError, SavedRegisters
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import WayMask, message
 from tests.said import raises
@@ -192,30 +190,11 @@ class Registers(Case):
         super().setUp()
         self.msr = FakeMsr({0: 0, 1: 0})
 
-    def test_an_owner_off_line(self):
-        """A register cannot be set without a CPU to reach it by."""
-        with self.refused("0x38f: its owner is offline"):
-            SavedRegisters(self.msr, lambda _: None).set(0, 0x38F, 1)
-
     def test_a_whole_socket_off_line(self):
         """DDIO's register is then out of reach."""
         cpus = trees.Cpus(self.folder / "cpus", packages=((20, 21),))
         with self.refused("cache domain 0: none of its CPUs is online"):
             MsrDdio(self.msr, lambda: (SKYLAKE,), cpus.topology).read(0)
-
-    def test_a_right_that_is_taken_away(self):
-        """A CHA that refuses is told; one that went offline is only absent."""
-        model = events.SKYLAKE
-        counted = ChaMsr(self.msr, model.cha_registers, model.cha, lambda: {0: 0}, slices=18)
-        counted.watch()
-        self.msr.off = {0}
-        self.assertEqual({}, counted.read())
-        self.msr.off = set()
-        denied = OSError(errno.EPERM, "no")
-        refuse = mock.patch.object(self.msr, "pread", side_effect=denied)
-        with refuse, self.assertRaises(MsrError) as caught:
-            counted.read()
-        self.assertEqual(message("give-msr-right"), caught.exception.remedy)
 
 
 class Perf(Case):

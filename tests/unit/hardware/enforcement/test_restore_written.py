@@ -10,7 +10,6 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.ddio.ways import IoAllocDdio
 from iat_nova.hardware.enforcement.snapshot import Snapshot
-from iat_nova.hardware.kernel.msr import PERFEVTSEL
 from iat_nova.model import WayMask
 from tests.unit.hardware import trees
 from tests.unit.hardware.enforcement.test_restore import MachineCase
@@ -69,14 +68,13 @@ class Written(MachineCase):
         self.assertEqual((0x7FF, 0x7FF, (0x600, 0x600), set()), self.settings_now())
 
     def test_writes_that_fail_after_their_effect(self):
-        """They count as written: of masks, of DDIO's ways and of counters."""
-        agent = self.owned(counters_interface="msr")
+        """They count as written: of masks, and of DDIO's ways."""
+        agent = self.owned()
         machine = agent.machine
         default = (ClassMask(DEFAULT_CLASS, (0,), WayMask(0x1F)),)
         for write in (
             lambda: machine.allocator.apply(0, default),
             lambda: machine.ddio.write(0, WayMask(0x700)),
-            lambda: machine.counters.watch((0,)),
         ):
             agent.snapshot.protect()
             registers = dict(self.msr.values)
@@ -127,16 +125,6 @@ class Written(MachineCase):
         self.msr.refuse = None
         self.assertEqual((), self.agent.snapshot.restore().not_done)
         self.assertEqual((0x600, 0x7C0), self.settings_now()[2])
-
-    def test_counters_of_a_cpu_that_the_agent_never_counted(self):
-        """Another program's counter there goes on; the agent's own is as found."""
-        agent = self.owned(counters_interface="msr")
-        with agent.held():
-            agent.snapshot.protect()
-            agent.machine.counters.watch((0,))
-            self.assertTrue(self.msr.get(0, PERFEVTSEL))
-            self.msr.set(3, PERFEVTSEL, 0x4300C0)
-        self.assertEqual((0, 0x4300C0), tuple(self.msr.get(cpu, PERFEVTSEL) for cpu in (0, 3)))
 
     def test_after_a_crash(self):
         """The next process does not know what was written: it restores all that was saved."""

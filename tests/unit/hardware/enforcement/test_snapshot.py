@@ -184,19 +184,6 @@ class Snapshots(Folder):
         self.assertEqual(("masks = 1",), after.restore().done)
         self.assertFalse(self.snapshot.exists())
 
-    def test_only_what_is_about_to_be_written(self):
-        """What is saved later is added; what nobody was to write is not put back."""
-        writer = self.make()
-        writer.protect(["masks", "something else"])
-        self.masks.value, self.ddio.value = 10, 20
-        self.assertEqual(("masks = 1",), writer.restore().done)
-        self.assertEqual(20, self.ddio.value)
-        writer.protect(["masks"])
-        self.masks.value, self.ddio.value = 10, 30
-        writer.protect()
-        self.ddio.value = 40
-        self.assertEqual(("masks = 1", "ddio = 30"), self.make().restore().done)
-
     def test_what_came_later(self):
         """CPUs and sockets that come are added to the snapshot; what was saved stays."""
         self.masks.shape = self.ddio.shape = {}
@@ -206,19 +193,10 @@ class Snapshots(Folder):
         writer.protect()
         self.masks.save = lambda: {"masks": {"0": 10, "1": 7}, "groups": ["theirs", "ours"]}
         self.ddio.save = lambda: [[0, 0x186, 6], [1, 0x186, 7]]
-        writer.extend(["ddio", "something else"])
-        ddio = [[0, 0x186, 5], [1, 0x186, 7]]
-        masks = {"masks": {"0": 1}, "groups": ["theirs"]}
-        self.assertEqual({"masks": masks, "ddio": ddio}, self.make()._known())
         writer.extend()
-        masks["masks"]["1"] = 7
+        ddio = [[0, 0x186, 5], [1, 0x186, 7]]
+        masks = {"masks": {"0": 1, "1": 7}, "groups": ["theirs"]}
         self.assertEqual({"masks": masks, "ddio": ddio}, self.make()._known())
-
-    def test_nothing_is_about_to_be_written(self):
-        """Then there is no snapshot."""
-        writer = self.make()
-        self.assertEqual(snapshot.Restored(), writer.protect(["something else"]))
-        self.assertFalse(writer.pending)
 
     def test_a_part_that_fails(self):
         """The other parts are restored, the snapshot stays, and a later restore finishes."""
@@ -419,19 +397,8 @@ class OutOfReach(Folder):
         self.assertEqual(("socket 0 = 6",), after.restore().done)
         self.assertFalse(self.snapshot.exists())
 
-    def test_online_again_before_it_is_restored(self):
-        """What an agent wrote there is not saved as original when a part is protected."""
-        self.writer.restore()
-        after = self.make()
-        after.protect(["masks"])
-        self.sockets.offline = set()
-        after.protect()
-        self.assertEqual(("socket 1 = 6",), after.finish().done)
-        self.sockets.values["s1"] = 9
-        self.assertEqual(("socket 1 = 6",), after.restore().done)
-
     def test_online_again_before_it_is_restored_and_added(self):
-        """The same for settings that are added to a snapshot."""
+        """What an agent wrote there is not saved as original when settings are added."""
         self.writer.restore()
         after = self.make()
         after.protect()
@@ -669,8 +636,8 @@ class OneWriter(Folder):
             for call in (keeper.keep_lock, keeper.protect, keeper.extend, keeper.restore):
                 with self.subTest(call.__name__), self.assertRaises(HostTaken):
                     call()
-            # The loop asks for these at each look, and goes on observing.
-            self.assertEqual((Restored(), Restored()), (keeper.finish(), keeper.protect(())))
+            # The loop asks for it at each look, and goes on observing.
+            self.assertEqual(Restored(), keeper.finish())
             self.assertEqual(before, self.snapshot.read_bytes())
 
     def test_a_file_that_is_removed_twice(self):

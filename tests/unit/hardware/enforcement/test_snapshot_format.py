@@ -13,8 +13,6 @@ from iat_nova.hardware.host import backends
 from tests.unit.hardware import test_probe
 
 PARTS = {
-    "cha": [[0, 0xE00, 0], [0, 0xE06, 0x3B], [1, 0x2002, 0]],
-    "counters": [[0, 0x38F, 0x70000000F], [0, 0x186, 0]],
     "ddio io_alloc": {"masks": {"0": "ffff"}, "state": "enabled"},
     "ddio iordt": {"switches": {"0": 0, "1": 0}, "tags": [[0, 1, 0, 0], [0, 1, 1, 32769]]},
     "ddio msr": {"0": "600", "1": "600"},
@@ -31,7 +29,7 @@ PARTS = {
     },
 }
 BOOT = "5c3d1e0a-8e63-4c8e-9a55-3f0f3c3f1a77"
-CHECKSUM = "38de1c5ce02a90e6647b20c21480ab6d3ec8a0cd91268671408b70d6c41cd086"
+CHECKSUM = "7c9b903e308e2b308051250a42e1d293ccb8a2422ced663a36bd29f6378bb277"
 
 
 class FirstRelease(test_probe.HostCase):
