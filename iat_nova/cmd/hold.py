@@ -4,26 +4,31 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import math
+import shlex
 import time
+from typing import Any
 
 from iat_nova.cmd import guests
 from iat_nova.cmd.arguments import natural
-from iat_nova.cmd.base import Command, Failure, folded
+from iat_nova.cmd.base import Command, Failure, Page, folded
 from iat_nova.cmd.pause import agent_runs, end_s, existing, take_while, who
+from iat_nova.common import amounts as figures
 from iat_nova.model import Hold
 from iat_nova.policy import holds
 from iat_nova.report import escape, sentences, times, words
 from iat_nova.store.requests import Holds
 
 
-class HoldCommand(Command):
+class HoldCommand(Page):
     """Hold a guest at a fixed number of ways, for a time or until `iat-nova release`.
 
     All other decisions continue. status, tenants, top and explain show the hold until its end.
     Without --for only `iat-nova release` ends it. A hold outlasts restarts of the agent, the guest
     and the host.
     Minimum ways of other tenants, and ways guaranteed by flavors, take precedence: a hold that does
-    not fit is refused.
+    not fit is refused. Held ways are the guest's alone: fewer than it shares now may slow it down.
     """
 
     _writes = True
@@ -43,14 +48,38 @@ examples:
         )
         take_while(parser, "release it")
 
-    def take_action(self, parsed_args: argparse.Namespace) -> None:
-        """Write the hold's file, if the hold fits."""
+    def page(self, parsed_args: argparse.Namespace) -> str:
+        """Write the hold's file, if the hold fits; return the hold and its effect as text."""
+        hold, changes, remarks = self._hold(parsed_args)
+        lines = [f"Held: {words.held(hold)}."]
+        for number, ways, sharers in changes:
+            where = f"domain {number}: " if len(changes) > 1 else ""
+            shared = f", shared with {figures.names(sharers)}" if sharers else ""
+            now = f"{where}{hold.name} has {figures.ways(ways)} now{shared}"
+            lines.append(f"{now}; will have {hold.ways} alone.")
+        return "\n".join(folded(escape.plain(one), self.app.stdout) for one in (*lines, *remarks))
+
+    def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
+        """Write the hold's file, if the hold fits; return the hold and its effect as data."""
+        hold, changes, remarks = self._hold(parsed_args)
+        keys = ("domain", "ways_before", "shared_with")
+        return {
+            **dataclasses.asdict(hold),
+            "until_s": None if math.isinf(hold.until_s) else hold.until_s,
+            "domains": [dict(zip(keys, one, strict=True)) for one in changes],
+            "remarks": remarks,
+        }
+
+    def _hold(self, parsed_args: argparse.Namespace) -> tuple[Hold, list[Change], list[str]]:
+        """Write the hold's file; return the hold, the guest's present ways, and remarks."""
+        from iat_nova.report.view import gather  # noqa: PLC0415 - slow to load
+
         now_s = time.time()
         until_s = end_s(parsed_args, now_s)
         folder = existing(self.state_dir(parsed_args))
         with self.history(parsed_args) as reader:
             subject = guests.now(reader, parsed_args.guest)
-            seen = reader.status()
+            seen = gather(reader)
         if subject.floats or not subject.tenants:
             raise Failure(
                 f"{subject.title} floats over shared CPUs: it has no ways of its own, but the "
@@ -63,14 +92,32 @@ examples:
                 f"{subject.title} cannot be held at {ways}: {escape.plain(sentences.text(why))}"
             )
         Holds(folder).write(hold)
-        self.app.stdout.write(f"Held: {escape.plain(words.held(hold))}.\n")
+        changes = [
+            (domain.inventory.domain.id, mask.count, domain.sharers(tenant.id))
+            for domain in seen.domains
+            for tenant in domain.inventory.tenants
+            if tenant.key == subject.key and domain.written
+            if (mask := domain.mask_of(tenant.id)) is not None
+        ]
+        remarks = []
+        if any(ways < before for _, before, _ in changes):
+            remarks.append(_FEWER.format(shlex.quote(parsed_args.guest)))
         if not agent_runs(self, folder):
-            told = f"No agent is seen running with {folder}; one that starts there holds it."
-            self.app.stdout.write(f"{folded(told, self.app.stdout)}\n")
-        elif seen is not None and seen.status.reasons:
-            self.app.stdout.write(f"{folded(_OBSERVES, self.app.stdout)}\n")
+            remarks.append(
+                f"No agent is seen running with {folder}; one that starts there holds it."
+            )
+        elif seen.now is not None and seen.now.status.reasons:
+            remarks.append(_OBSERVES)
+        return hold, changes, remarks
 
 
+Change = tuple[int, int, list[str]]
+"""A cache domain, a guest's ways before the hold, and the names of the tenants that share them."""
+
+_FEWER = (
+    "These are fewer ways than now: it may get slower. iat-nova explain {} shows what the hold "
+    "takes and gives."
+)
 _OBSERVES = (
     "The agent only observes: the hold changes nothing on the hardware. iat-nova status says why."
 )

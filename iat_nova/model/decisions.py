@@ -180,7 +180,9 @@ class Layout:
         return dataclasses.replace(self, groups=tuple(groups), lent=None)
 
     def mask_of(self, subject: str) -> WayMask | None:
-        """Return the mask of a tenant or of a port with own ways; None for other subjects."""
+        """Return the mask of DDIO, a tenant, or a port with own ways; None for other subjects."""
+        if subject == DDIO:
+            return self.ddio
         for group in self.groups:
             if subject in group.tenants:
                 return group.mask

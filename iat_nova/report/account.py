@@ -225,11 +225,12 @@ def _room(part: Part) -> Iterator[str]:
         yield f"cache domain {domain.id} has {figures.ways(idle.bit_count())} idle"
     if idle or _overlap(part):  # shared ways belong to no single tenant
         return
-    names, mates = inventory.names, {part.tenant.id, *_mates(part)}
+    names = inventory.names
+    mates = {names[part.tenant.id], *part.seen.sharers(part.tenant.id)}
     spare = [
         f"{names[one.id]} {mask.count} (least {one.ways.min})"
         for one in inventory.tenants
-        if one.id not in mates
+        if names[one.id] not in mates
         and one.priority is Priority.BE
         and (mask := layout.mask_of(one.id)) is not None
         and mask.count > one.ways.min
@@ -240,23 +241,8 @@ def _room(part: Part) -> Iterator[str]:
 
 def _shares(part: Part) -> Iterator[str]:
     """Yield a sentence with the tenants that share ways with the tenant, if any."""
-    if mates := _mates(part):
-        names = part.seen.inventory.names
-        yield f"it shares ways with {figures.names(names.get(one, one) for one in mates)}"
-
-
-def _mates(part: Part) -> list[str]:
-    """Return the other tenants that may fill some of the guest's ways."""
-    layout = part.seen.layout
-    mine = layout.mask_of(part.tenant.id) if layout is not None else None
-    groups = layout.groups if layout is not None else ()
-    return [
-        one
-        for group in groups
-        if mine is not None and group.mask.overlaps(mine)
-        for one in group.tenants
-        if one != part.tenant.id
-    ]
+    if sharers := part.seen.sharers(part.tenant.id):
+        yield f"it shares ways with {figures.names(sharers)}"
 
 
 def _overlap(part: Part) -> bool:
@@ -406,7 +392,7 @@ def _part(part: Part, width: int, colour: bool) -> Iterator[str]:
     yield "Changes of its ways"
     for turn, others in part.turns:
         name = turn.name if turn.subject in tenant.ports else ""
-        also = "; ".join(f"{one.kind} {one.name} {one.ways}" for one in others)
+        also = "; ".join(one.what for one in others if one.what not in turn.reason)
         yield from turns.lines(turn, width, name, f" (with: {also})" if also else "")
 
 

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -69,7 +70,7 @@ def explain(
         ],
         _state_block(decision, names, search, width),
         _changes_block(decision, iteration, names, parameters),
-        _steps_block(decision, names, width),
+        _steps_block(iteration, names, width),
         _map_block(iteration, inventory, width, colour),
         _inputs_block(iteration, inventory, width),
     ]
@@ -125,11 +126,11 @@ def _change_row(change: Change, names: Names) -> tuple[str, ...]:
     )
 
 
-def _steps_block(decision: Decision, names: Names, width: int) -> list[str]:
-    if not decision.steps:
+def _steps_block(iteration: Iteration, names: Names, width: int) -> list[str]:
+    if not iteration.steps:
         return ["What was done: nothing"]
     lines = ["What was done"]
-    for step in decision.steps:
+    for step in iteration.steps:
         lines += escape.hanging(escape.plain(names.step(step)), width, 12, "  ", "    ")
     return lines
 
@@ -180,9 +181,7 @@ def _lent(layout: Layout, names: Names) -> Iterator[str]:
 
 def _ways_of(subject: str, layout: Layout | None) -> str:
     """Return ``2 ways 0x3``."""
-    if layout is None:
-        return "-"
-    mask = layout.ddio if subject == DDIO else layout.mask_of(subject)
+    mask = layout.mask_of(subject) if layout is not None else None
     return f"{figures.ways(mask.count)} {mask}" if mask is not None else "-"
 
 
@@ -262,7 +261,7 @@ def as_data(
     """Return the content of the page as plain data, for programs."""
     decision = iteration.decision
     names = Names(inventory, iteration.former)
-    plain = records.unstructure(decision)
+    plain = records.unstructure(dataclasses.replace(decision, steps=iteration.steps))
     plain["why"] = [names.sentence(one) for one in decision.why]
     for step, row in zip(decision.steps, plain["steps"], strict=True):
         row["text"] = names.sentence(step.reason)

@@ -356,6 +356,7 @@ def _decision(iteration: Iteration, inventory: DomainInventory) -> dict[str, Any
         "stretch": None,
         "wall_s": iteration.wall_s,
         "decision": iteration.decision,
+        "steps": iteration.steps,
         "state": words.state_change(iteration.decision, "→"),
         "within": words.Names(inventory, iteration.former).within,
         "names": names,

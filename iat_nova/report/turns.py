@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from iat_nova.model import DDIO, Action, DomainInventory, Layout, Message, WayMask
+from iat_nova.model import DDIO, Action, DomainInventory, Message
 from iat_nova.report import escape, times, words
 from iat_nova.report.subjects import Subject
 from iat_nova.store.reader import HistoryReader, Recorded
@@ -108,18 +108,20 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
     if decision.rule is not None or decision.phase != decision.phase_before:
         why = "; ".join((words.state_change(decision), *map(names.sentence, decision.why)))
         yield turn(PHASE, "layout", None, None, why)
-    for step in decision.steps:
+    for step in iteration.steps:
         reason = names.sentence(step.reason)
         made = turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
         yield dataclasses.replace(made, ports=tuple(_ports(step.reason)))
-    done = [step for step in decision.steps if step.action.acts]
-    movers = [step for step in done if step.action is not Action.KEEP] or done or decision.steps
-    told = {step.subject for step in done}
+    done = [step for step in iteration.steps if step.action.acts]
+    changes = [step for step in done if step.action is not Action.KEEP]
+    movers = changes or done or iteration.steps
+    counted = {step.subject for step in changes}
     ports = {one.id for one in inventory.domain.device_ports}
     for subject in decision.moved:
-        if subject not in told:
+        if subject not in counted:
             before, after = iteration.layout_before, decision.layout
-            was, now = _mask(before, subject), _mask(after, subject)
+            was = before.mask_of(subject) if before is not None else None
+            now = after.mask_of(subject)
             counts = was and was.count, now and now.count
             why = f"from {was or 'unknown ways'} to {now or 'none'}"
             whole: tuple[str, ...] = ("layout",)
@@ -146,9 +148,3 @@ def _ports(said: Message) -> Iterator[str]:
                 yield from _ports(one)
             elif key in ("port", "ports"):
                 yield str(one)
-
-
-def _mask(layout: Layout | None, subject: str) -> WayMask | None:
-    if layout is None:
-        return None
-    return layout.ddio if subject == DDIO else layout.mask_of(subject)

@@ -68,6 +68,17 @@ class DomainView:
         """Return the mask decided for a tenant, or None, regardless of the mask read back."""
         return self.layout.mask_of(tenant) if self.layout else None
 
+    def sharers(self, tenant: str) -> list[str]:
+        """Return the names of the other tenants that may fill some of a tenant's decided ways."""
+        mine, names = self.decided_mask(tenant), self.inventory.names
+        return [
+            names.get(one, one)
+            for group in (self.layout.groups if self.layout else ())
+            if mine is not None and group.mask.overlaps(mine)
+            for one in group.tenants
+            if one != tenant
+        ]
+
     def lent_to(self, tenant: str) -> int:
         """Return how many of a tenant's decided ways are guaranteed to no tenant."""
         if self.layout is None or self.layout.lent is None:

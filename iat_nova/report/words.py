@@ -55,8 +55,8 @@ def deeds(iteration: Iteration, inventory: DomainInventory, *, why: bool = False
     state = state_change(decision)
     if decision.why and (why or not decision.steps):
         state += f": {'; '.join(map(names.within, decision.why))}"
-    acted = [step for step in decision.steps if step.action.acts]
-    shown = decision.steps if why or not acted else acted
+    acted = [step for step in iteration.steps if step.action.acts]
+    shown = iteration.steps if why or not acted else acted
     parts = [state, *(escape.plain(names.step(step)) for step in shown)]
     if decision.moved:
         moved = [*map(names, decision.moved)]

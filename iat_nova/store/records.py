@@ -21,6 +21,7 @@ from cattrs.preconf.json import make_converter
 from iat_nova.common.untrusted import worded
 from iat_nova.model import (
     DDIO,
+    Action,
     Decision,
     DomainInventory,
     Facts,
@@ -29,6 +30,7 @@ from iat_nova.model import (
     Message,
     Parameters,
     Sample,
+    Step,
     WayMask,
 )
 from iat_nova.model.message import MOST_DEPTH, Value
@@ -92,6 +94,22 @@ class Iteration:
         return bool(decision.moved) or any(step.action.acts for step in decision.steps)
 
     @property
+    def steps(self) -> tuple[Step, ...]:
+        """The decision's steps, with the way counts where a step changes its subject's mask."""
+        return tuple(map(self._counted, self.decision.steps))
+
+    def _counted(self, step: Step) -> Step:
+        if step.action is Action.KEEP or not step.action.acts:
+            return step
+        before, after = self.layout_before, self.decision.layout
+        was = before.mask_of(step.subject) if before is not None else None
+        now = after.mask_of(step.subject)
+        if was == now or (step.ways_before, step.ways_after) != (None, None):
+            return step
+        counts = was and was.count, now and now.count
+        return Step(step.action, step.subject, step.reason, *counts)
+
+    @property
     def inbound(self) -> WayMask:
         """The ways into which any device writes: as read back, else as decided."""
         layout, effective = self.decision.layout, self.effective or {}
@@ -105,7 +123,7 @@ class Iteration:
         """Masks that the machine changed: (decided, read back) by subject."""
         layout = self.decision.layout
         pairs = {
-            subject: (layout.ddio if subject == DDIO else layout.mask_of(subject), mask)
+            subject: (layout.mask_of(subject), mask)
             for subject, mask in (self.effective or {}).items()
         }
         return {

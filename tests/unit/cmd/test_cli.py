@@ -35,6 +35,7 @@ from iat_nova.conf import LOCK
 from iat_nova.model import (
     Action,
     DevicePort,
+    Group,
     Hold,
     PortGroup,
     PortRates,
@@ -720,6 +721,13 @@ class TestPauseResume(CliCase):
                 self.assertEqual((3, True), (status, "/nonexistent; name it" in err), command)
 
 
+def shared(ddio_ways, made=stories.layout):
+    """Let the guests of the story share ways."""
+    stack, critical, _ = made(ddio_ways).groups
+    group = Group((stories.BE,), WayMask.span(2, 6))
+    return dataclasses.replace(made(ddio_ways), groups=(stack, critical, group))
+
+
 class TestHold(CliCase):
     def test_shown_everywhere_until_released(self):
         """By its display name, by libvirt's, by its UUID's begin: written, shown, released."""
@@ -744,6 +752,21 @@ class TestHold(CliCase):
         self.run_it("hold", "pc1", "--ways=4")
         self.assertIn("until `iat-nova release`", self.run_it("status")[1])
         self.assertIn("Released: pc1.", self.run_it("release", "--all")[1])
+
+    def test_effect(self):
+        """The ways before and after, and that fewer may slow a guest down; also for programs."""
+        with mock.patch.object(stories, "layout", shared):
+            self.tell()
+        out = self.run_it("hold", "pc1", "--ways=2")[1]
+        told = "pc1 has 3 ways now, shared with be1; will have 2 alone.\nThese are fewer ways"
+        self.assertIn(told, out)
+        out = self.run_it("hold", "vswitch", "--ways=3")[1]
+        self.assertIn("vswitch has 2 ways now; will have 3 alone.\n", out)
+        self.assertNotIn("fewer", out)
+        found = json.loads(self.run_it("hold", "be1", "--ways=6", "-f", "json")[1])
+        self.assertEqual((6, None, []), tuple(found[one] for one in ("ways", "until_s", "remarks")))
+        before = {"domain": 0, "ways_before": 3, "shared_with": ["pc1"]}
+        self.assertEqual([before], found["domains"])
 
     def test_while_the_agent_only_observes(self):
         """A hold and a pause say that nothing changes on the hardware."""

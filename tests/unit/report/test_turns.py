@@ -4,7 +4,7 @@
 import dataclasses
 import unittest
 
-from iat_nova.model import Action, DevicePort, PortGroup, Step, WayMask, message
+from iat_nova.model import Action, DevicePort, Group, PortGroup, Step, WayMask, message
 from iat_nova.report import account, port_account, turns
 from iat_nova.report.subjects import find
 from iat_nova.report.turns import concerns
@@ -113,8 +113,38 @@ class TurnsTest(MomentCase):
         )
         self.assertTrue(found[0][2].endswith(": watch: no tenant is awake"), found)
         why = "(may gain +5.0% at most, tried above +2.0%)"
-        self.assertTrue(found[2][2].endswith(f": try ddio: 6 ways for DDIO {why}"), found)
-        self.assertTrue(found[4][2].endswith(f": try ddio: 4 ways for DDIO {why}"), found)
+        self.assertTrue(
+            found[2][2].endswith(f": try ddio 2 -> 3 ways: 6 ways for DDIO {why}"), found
+        )
+        self.assertTrue(
+            found[4][2].endswith(f": try ddio 2 -> 3 ways: 4 ways for DDIO {why}"), found
+        )
+
+    def test_ways_of_steps_without_counts(self) -> None:
+        """A step that changes its subject's mask has its ways; a kept move hides no later one."""
+        held, plain = message("now-held", ways=1), stories.layout(2)
+        *others, _ = plain.groups
+        for number, (steps, ways) in enumerate(
+            (
+                ((Step(Action.ADOPT, stories.BE, held),), 1),
+                ((Step(Action.KEEP, stories.BE, held), Step(Action.TRY, "layout", held)), 2),
+            ),
+            1,
+        ):
+            made = stories.burst(number, self.clock.wall_s + number, inventory_id=self.row)
+            group = Group((stories.BE,), WayMask.span(5, ways))
+            decision = dataclasses.replace(
+                made.decision, steps=steps, moved=(stories.BE,), rule=None,
+                layout=dataclasses.replace(plain, groups=(*others, group)),
+            )  # fmt: skip
+            self.history.record(dataclasses.replace(made, decision=decision, layout_before=plain))
+        self.assertTrue(self.history.flush(60.0))
+        with HistoryReader(self.path) as reader:
+            newest, oldest = (turns.of(reader, one) for one in reader.decisions(9))
+        self.assertEqual(["phase", "adopt be1 3 -> 1"], [one.what for one in oldest])
+        self.assertEqual(
+            ["phase", "keep be1", "try", "move be1 3 -> 2"], [one.what for one in newest]
+        )
 
     def test_since_when_a_port_has_its_ways(self) -> None:
         """The last decision that moved it; its decisions are listed without moves of others."""
