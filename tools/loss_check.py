@@ -15,7 +15,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 
-from iat_nova.experiments.sim import compare
+from iat_nova.experiments.sim import performance
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.run import run
 from iat_nova.experiments.sim.scenario import Scenario
@@ -51,8 +51,8 @@ def rows(scenario: Scenario, strategy: str) -> Iterator[dict[str, object]]:
     for name, known in losses.items():
         if name not in results:
             continue
-        alone = compare.run_alone(scenario, name, SEED)
-        reached = compare.performance(scenario, alone, name)
+        alone = performance.run_alone(scenario, name, SEED)
+        reached = performance.performance(scenario, alone, name)
         if not reached:
             continue
         likely = [one.likely for one in known if one.likely is not None]
@@ -60,7 +60,7 @@ def rows(scenario: Scenario, strategy: str) -> Iterator[dict[str, object]]:
             "scenario": scenario.name,
             "strategy": strategy,
             "workload": name,
-            "true": round(1 - compare.performance(scenario, results, name) / reached, 3),
+            "true": round(1 - performance.performance(scenario, results, name) / reached, 3),
             "least": round(statistics.mean(one.least for one in known), 3),
             "likely": round(statistics.mean(likely), 3) if likely else "",
             "most": round(statistics.mean(one.most for one in known), 3),

@@ -22,7 +22,7 @@ from typing import Any
 
 import yaml
 
-from iat_nova.experiments.sim import compare
+from iat_nova.experiments.sim import performance
 from iat_nova.experiments.sim.reader import read_scenario
 from iat_nova.experiments.sim.run import WorkloadResult, run
 from iat_nova.experiments.sim.scenario import Scenario
@@ -131,10 +131,10 @@ def rows(plain: Mapping[str, Plain]) -> Iterator[dict[str, object]]:
         alone_for = dataclasses.replace(one.scenario, length_s=ALONE_S)
         for guest in one.host.guests:
             (there,) = (n for n, its in after.items() if guest.uuid in _uuids(its.host))
-            alone = compare.run_alone(alone_for, guest.name, SEED)
-            whole = compare.performance(one.scenario, alone, guest.name)
+            alone = performance.run_alone(alone_for, guest.name, SEED)
+            whole = performance.performance(one.scenario, alone, guest.name)
             reached = [
-                compare.performance(its.scenario, its.results, guest.name) / whole
+                performance.performance(its.scenario, its.results, guest.name) / whole
                 for its in (one, after[there])
             ]
             loss = guest.readings[0].loss if guest.critical and 0 in guest.readings else None

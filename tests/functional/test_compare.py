@@ -7,9 +7,8 @@ import tempfile
 import threading
 import unittest
 
-from iat_nova.experiments.sim import compare, compare_chart
+from iat_nova.experiments.sim import compare, compare_chart, performance, phases
 from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.run import workload_result
 from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
 from iat_nova.model import Priority
@@ -118,23 +117,23 @@ class CompareTest(unittest.TestCase):
     def test_every_guest_counts(self):
         """Those who come later, who leave before the end and who run on the other socket, too."""
         churn = load_scenario("tenant-churn")
-        self.assertEqual(["stays", "database"], compare.workloads_of(churn, Priority.PC))
+        self.assertEqual(["stays", "database"], performance.workloads_of(churn, Priority.PC))
         self.assertEqual(
             ["batch1", "batch2", "second-forwarder", "batch3"],
-            compare.workloads_of(churn, Priority.BE),
+            performance.workloads_of(churn, Priority.BE),
         )
         sockets = load_scenario("two-sockets-remote-vf")
-        self.assertEqual(["near", "remote"], compare.workloads_of(sockets, Priority.PC))
+        self.assertEqual(["near", "remote"], performance.workloads_of(sockets, Priority.PC))
         self.assertEqual(
-            ["near-neighbour", "remote-neighbour"], compare.workloads_of(sockets, Priority.BE)
+            ["near-neighbour", "remote-neighbour"], performance.workloads_of(sockets, Priority.BE)
         )
 
     def performance(self, text, **metrics):
-        """Return what `compare.performance` makes of a workload named fwd, and of one named sw."""
+        """Return the performance of a workload named fwd behind a workload named sw."""
         scenario = scenes.scenario(scenes.HEAD + text)
         own = {"sw": METRICS, "fwd": dataclasses.replace(METRICS, **metrics)}
-        results = {name: workload_result(name, done, 1.0) for name, done in own.items()}
-        return compare.performance(scenario, results, "fwd")
+        results = {name: performance.workload_result(name, done, 1.0) for name, done in own.items()}
+        return performance.performance(scenario, results, "fwd")
 
     def test_a_network_guest_is_judged_by_what_a_packet_costs(self):
         """Twice the busy cycles are half the performance; what its own rings refuse is in them."""
@@ -175,9 +174,9 @@ class CompareTest(unittest.TestCase):
 
     def test_starvation_pulls_the_mean_to_0(self):
         """One workload that achieves nothing is not made up for by the others."""
-        self.assertIsNone(compare.mean([]))
-        self.assertAlmostEqual(1.0, compare.mean([0.5, 2.0]))
-        self.assertEqual(0.0, compare.mean([0.0, 2.0]))
+        self.assertIsNone(performance.mean([]))
+        self.assertAlmostEqual(1.0, performance.mean([0.5, 2.0]))
+        self.assertEqual(0.0, performance.mean([0.0, 2.0]))
 
     def test_settling(self):
         """The longest time from an event to the last move before the next; no moves, no time."""
@@ -188,8 +187,8 @@ class CompareTest(unittest.TestCase):
 
     def test_coming_and_going_is_to_be_settled_like_an_event(self):
         """The stays' ends count beside the events; who stays for ever has none."""
-        churn = compare.moments_of(load_scenario("tenant-churn"))
+        churn = phases.moments_of(load_scenario("tenant-churn"))
         self.assertLessEqual({0.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0, 50.0}, set(churn))
         self.assertEqual(0.0, compare.settle_s([10.0, 15.0, 20.0, 30.0], churn))
-        grows = compare.moments_of(load_scenario("xmem-grows"))
+        grows = phases.moments_of(load_scenario("xmem-grows"))
         self.assertEqual([0.0, 5.0, 15.0], grows)

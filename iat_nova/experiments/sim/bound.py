@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from iat_nova.experiments.sim import compare, parallel, phases, sources
+from iat_nova.common.plugins import SHIPPED_STRATEGIES
+from iat_nova.experiments.sim import bound_run, parallel, phases, sources
 from iat_nova.experiments.sim.bound_run import (
     BoundError,
     Job,
@@ -27,6 +28,8 @@ from iat_nova.experiments.sim.bound_run import (
     space_of,
 )
 from iat_nova.experiments.sim.bound_search import Plan, Search, Totals, Worth, add, unmanaged
+from iat_nova.experiments.sim.performance import mean, performance, workloads_of
+from iat_nova.experiments.sim.run import run
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.store import Store, key
 from iat_nova.model import Priority
@@ -39,6 +42,8 @@ BATCH = 16
 LONG, FULL = 8, 3
 """How many of the best plans, fixed and phased each, get a longer run, and how many a full run."""
 PHASES_MAX = 12
+STATIC = "baseline"
+_STATIC = ("iat_nova.experiments.sim.run", SHIPPED_STRATEGIES[STATIC].partition(":")[0])
 
 Progress = Callable[[int, int], None]
 
@@ -130,11 +135,20 @@ def read(folder: pathlib.Path, scenario: Scenario) -> Bound | None:
         kept = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, json.JSONDecodeError):
         return None
-    if not isinstance(kept, dict) or kept.get("sources") != identity(scenario):
+    if not isinstance(kept, dict) or kept.get("sources") != _made_with(scenario, kept):
         return None
     for name in ("unmanaged", "fixed", "phased"):
         kept[name] = BestPlan(**kept[name])
     return Bound(**kept)
+
+
+def _made_with(scenario: Scenario, kept: Mapping[str, Any]) -> str:
+    """Return the sources that a written result must have: with a baseline also its own."""
+    return identity(scenario) + (_static_sources() if kept.get("tenant_least") else "")
+
+
+def _static_sources() -> str:
+    return sources.digest(sources.closure(*_STATIC))
 
 
 def identity(scenario: Scenario) -> str:
@@ -142,12 +156,19 @@ def identity(scenario: Scenario) -> str:
 
     Raises `BoundError`.
     """
-    told = dataclasses.replace(
+    layouts = dataclasses.replace(
         scenario, title="", seed=0, strategy="", policy={}, counter_noise=None, one_slice=None
     )
-    judged = [compare.workloads_of(scenario, priority) for priority in (Priority.PC, Priority.BE)]
-    text = repr((told, space_of(scenario), judged))
-    return f"{sources.digest(sources.yardstick())}-{sources.digest_text(text)}"
+    judged = [workloads_of(scenario, priority) for priority in (Priority.PC, Priority.BE)]
+    text = repr((layouts, space_of(scenario), judged))
+    made_with = sources.digest(sources.closure(bound_run.__name__))
+    return f"{made_with}-{sources.digest_text(text)}"
+
+
+def _run_static(scenario: Scenario) -> dict[str, float]:
+    """Return each workload's performance under the static baseline, by name."""
+    results = {result.name: result for result in run(scenario, STATIC, 1).workloads}
+    return {name: performance(scenario, results, name) for name in results}
 
 
 class _Searching:
@@ -172,8 +193,8 @@ class _Searching:
         self._ends = phases.of(scenario, PHASES_MAX)
         lengths = (end - start for start, end in itertools.pairwise((0.0, *self._ends)))
         self._longest_s = max(lengths)
-        self._critical = compare.workloads_of(scenario, Priority.PC)
-        self._best_effort = compare.workloads_of(scenario, Priority.BE)
+        self._critical = workloads_of(scenario, Priority.PC)
+        self._best_effort = workloads_of(scenario, Priority.BE)
         self._seen: set[str] = set()
         self._total = 0
         self._alone: dict[str, float] = {}
@@ -214,7 +235,7 @@ class _Searching:
         found += [self._best([free, *plans], free, seeds) for plans in chosen]
         return Bound(
             scenario=self._scenario.name,
-            sources=self._sources,
+            sources=self._sources + (_static_sources() if self._tenant_least else ""),
             seeds=seeds,
             be_loss=self._be_loss,
             unmanaged=found[0],
@@ -228,14 +249,26 @@ class _Searching:
         """Return the share of the performance without an agent that each workload must reach."""
         if not self._tenant_least:
             return {}
-        static = dataclasses.replace(self._job(free), strategy="baseline")
-        baseline, row = (self._measured([job])[0] for job in (static, self._job(free)))
+        (row,) = self._measured([self._job(free)])
         without = performances(self._scenario, _totals(row))
+        static = self._static()
         return {
-            name: self._tenant_least * baseline["performances"][name] / without[name]
+            name: self._tenant_least * static[name] / without[name]
             for name in (*self._critical, *self._best_effort)
             if without[name]
         }
+
+    def _static(self) -> Mapping[str, float]:
+        """Return each workload's performance under the static baseline.
+
+        The agent and the strategy take part in this run, so the run is valid for their sources.
+        """
+        point = {"strategy": STATIC, "seed": 1, "sources": _static_sources()}
+        if (row := self._store.get(point)) is None:
+            row = self._executor.submit(_run_static, self._scenario).result()
+            self._store.put(point, row)
+        self._seen.add(key(point))
+        return row
 
     def _explore(self, finder: Search, propose: Callable[[int], list[Plan]], budget: int) -> int:
         """Run the proposed plans in batches; return the number of runs."""
@@ -314,8 +347,8 @@ class _Searching:
     def _measures(self, totals: Totals, reference: Totals) -> _Measures:
         """Return PC performance and BE throughput as `compare` defines these, and the shortfall."""
         mine, others = (performances(self._scenario, one) for one in (totals, reference))
-        pc = compare.mean(mine[name] / alone for name, alone in self._alone.items() if alone)
-        be = compare.mean(mine[name] / others[name] for name in self._best_effort if others[name])
+        pc = mean(mine[name] / alone for name, alone in self._alone.items() if alone)
+        be = mean(mine[name] / others[name] for name in self._best_effort if others[name])
         assert pc is not None
         lack = 0.0 if be is None else min(0.0, be - (1 - self._be_loss))
         leasts = ((name, least) for name, least in self._least.items() if least and others[name])

@@ -10,9 +10,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from iat_nova import policy
-from iat_nova.experiments.sim import compare, phases
+from iat_nova.experiments.sim import phases
 from iat_nova.experiments.sim.bound_search import AS_FOUND, Plan, Space, Totals, Unit, WayPlacement
-from iat_nova.experiments.sim.run import WorkloadResult, run, workload_result
+from iat_nova.experiments.sim.performance import (
+    WorkloadResult,
+    performance,
+    run_alone,
+    workload_result,
+)
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
@@ -32,7 +37,7 @@ class BoundError(Exception):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Job:
-    """A run of a plan, of one workload `alone`, or of all workloads under a `strategy`.
+    """A run of a plan, or of one workload `alone`.
 
     `most_s`: maximum length of a phase, in emulated seconds.
     """
@@ -44,15 +49,12 @@ class Job:
     seed: int
     most_s: float
     alone: str | None = None
-    strategy: str | None = None
 
     @property
     def point(self) -> dict[str, Any]:
         """The parameters of the run, as plain JSON values: the key of its stored result."""
         if self.alone is not None:
             return {"alone": self.alone, "seed": self.seed}
-        if self.strategy is not None:
-            return {"strategy": self.strategy, "seed": self.seed}
         plan = [[[*map(int, one.masks)], [*one.ddio], [*one.dca_off]] for one in self.plan]
         most_s = None if math.isinf(self.most_s) else self.most_s
         return {"plan": plan if len(set(self.plan)) > 1 else plan[:1], "most_s": most_s,
@@ -104,25 +106,21 @@ def _units(scenario: Scenario, priorities: Mapping[int, Priority]) -> Iterator[U
 
 
 def performances(scenario: Scenario, totals: Totals) -> dict[str, float]:
-    """Return each workload's performance by name, as `compare` measures performance."""
+    """Return each workload's performance by name."""
     results: dict[str, WorkloadResult] = {}
     for number, workload in enumerate(scenario.workloads):
         mine = totals[len(_FIELDS) * number : len(_FIELDS) * (number + 1)]
         named: dict[str, Any] = dict(zip(_FIELDS, mine, strict=True))
         metrics = dataclasses.replace(_NOTHING, **named)
         results[workload.name] = workload_result(workload.name, metrics, scenario.length_s)
-    return {name: compare.performance(scenario, results, name) for name in results}
+    return {name: performance(scenario, results, name) for name in results}
 
 
 def measure(job: Job) -> dict[str, Any]:
-    """Run a job; return the totals of each phase at its true length, or the performances."""
+    """Run a job; return the totals of each phase at its true length, or the performance alone."""
     if job.alone is not None:
-        results = compare.run_alone(job.scenario, job.alone, job.seed)
-        return {"performance": compare.performance(job.scenario, results, job.alone)}
-    if job.strategy is not None:
-        done = {one.name: one for one in run(job.scenario, job.strategy, job.seed).workloads}
-        names = [workload.name for workload in job.scenario.workloads]
-        return {"performances": {n: compare.performance(job.scenario, done, n) for n in names}}
+        results = run_alone(job.scenario, job.alone, job.seed)
+        return {"performance": performance(job.scenario, results, job.alone)}
     cut = phases.cut(job.scenario, job.ends, job.most_s)
     server, wake = EmulatedServer(cut.scenario, job.seed), threading.Event()
     found = []

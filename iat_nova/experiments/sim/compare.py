@@ -6,19 +6,16 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 import statistics
-import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 
-from iat_nova import policy
-from iat_nova.experiments.sim import kept_runs, parallel, workload_rows
-from iat_nova.experiments.sim.run import Result, WorkloadResult, run, workload_result
-from iat_nova.experiments.sim.scenario import Scenario, Workload
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.sim import kept_runs, parallel, phases, workload_rows
+from iat_nova.experiments.sim.performance import mean, performance, run_alone, workloads_of
+from iat_nova.experiments.sim.run import Result, run
+from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.workload_rows import WorkloadRow
-from iat_nova.experiments.sim.workloads.profile import NETWORKED
 from iat_nova.experiments.strategies import ablation, unmanaged
-from iat_nova.model import Priority, TenantKind
+from iat_nova.model import Priority
 
 REFERENCE = unmanaged.NAME
 """The default reference of all relative figures: the same host without an agent."""
@@ -281,41 +278,12 @@ def as_hardware_counts(scenario: Scenario) -> Scenario:
     )
 
 
-def workloads_of(scenario: Scenario, priority: Priority) -> list[str]:
-    """Return the names of the workloads of guests with a priority, also of absent guests."""
-    facts = dataclasses.replace(scenario.facts(), guests=scenario.guests)
-    found = policy.default(facts.host).classify(facts, {})
-    cpus = {
-        cpu
-        for inventory in found.domains.values()
-        for tenant in inventory.tenants
-        if tenant.priority is priority and tenant.kind in (TenantKind.GUEST, TenantKind.POOL)
-        for cpu in tenant.cpus
-    }
-    return [workload.name for workload in scenario.workloads if cpus & set(workload.cpus)]
-
-
 def _run(job: _Job) -> Result | kept_runs.Alone:
     if job.alone is not None:
         return run_alone(job.scenario, job.alone, job.seed)
     name, options = ablation.resolve(job.strategy or job.scenario.strategy)
     done = run(job.scenario, name, job.seed, options=options)
     return dataclasses.replace(kept_runs.measures(done), strategy=job.strategy or name)
-
-
-def run_alone(scenario: Scenario, name: str, seed: int) -> dict[str, WorkloadResult]:
-    """Run one workload, and the virtual switch of this workload, with the whole cache.
-
-    The other workloads exist with their memory and rings but are silent, so that random numbers
-    are the same as in a run with all workloads.
-    """
-    workload = next(one for one in scenario.workloads if one.name == name)
-    kept = (name, workload.switch)
-    server = EmulatedServer(dataclasses.replace(scenario, masks={}, random_masks=False), seed)
-    server.silence(one.name for one in scenario.workloads if one.name not in kept)
-    server.wait(threading.Event(), scenario.length_s)
-    done = server.metrics()
-    return {one: workload_result(one, done[one], scenario.length_s) for one in kept if one}
 
 
 def _row(
@@ -338,7 +306,7 @@ def _row(
         be_throughput=mean(mine[name] / others[name] for name in best_effort),
         memory_bandwidth=window.memory_bytes_per_s / 1e9,
         way_changes_per_minute=len(result.moves) / result.seconds * 60,
-        settle_s=settle_s(result.moves, moments_of(scenario)),
+        settle_s=settle_s(result.moves, phases.moments_of(scenario)),
         pc_of_bound=None if pc_performance is None else _ratio(pc_performance, bound),
     )
 
@@ -375,61 +343,6 @@ def _performances(scenario: Scenario, result: Result) -> dict[str, float]:
     return {name: performance(scenario, results, name) for name in results}
 
 
-def performance(scenario: Scenario, results: Mapping[str, WorkloadResult], name: str) -> float:
-    """Return a workload's work per busy cycle, or 0 if the workload does no work.
-
-    The work is packets, blocks or accesses, so only results of the same workload are comparable.
-    Cycles of the virtual switch for the same packet are included, and packets lost in the switch
-    reduce the performance in proportion. Load from outside is given, so work per second shows no
-    difference until a thread saturates. The cost of a packet shows the effect of the cache at every
-    load. The inverse cost is proportional to the possible throughput, which a saturated thread
-    reaches.
-
-    For packets the result is multiplied by `headroom`, the mean free share of the receive rings.
-    The share stands for latency. Latency itself, mean or 99th percentile, consists mostly of
-    queueing: where queues begin, latency is a hundred times the latency just below this load.
-    """
-    one = results[name]
-    cost = one.busy_cycles_per_work
-    if cost is None:
-        return 0.0
-    workload = scenario.workload(name)
-    cost /= headroom(scenario, workload, one)
-    switch = workload.switch
-    if switch is None:
-        return 1.0 / cost
-    before = results[switch].busy_cycles_per_work or 0.0
-    # Packets refused by the workload's own rings are already a cost of its threads.
-    reached = one.work_per_s / one.offered_per_s + one.loss if one.offered_per_s else 1.0
-    return min(1.0, reached) / (cost + before)
-
-
-def headroom(scenario: Scenario, workload: Workload, done: WorkloadResult) -> float:
-    """Return the mean free share, 0..1, of a workload's receive rings over a run.
-
-    By Little's law the rings hold packets per second times latency. Behind a virtual switch, the
-    rings of the switch also count. The result is 1 without a ring. The minimum is the share of one
-    packet, because the workload still serves packets.
-    """
-    if workload.profile.form not in NETWORKED or done.latency_us is None:
-        return 1.0
-    owners = [workload, *([scenario.workload(workload.switch)] if workload.switch else [])]
-    places = sum((one.ring + one.backlog) * len(one.cpus) for one in owners)
-    waiting = done.work_per_s * done.latency_us * 1e-6
-    return max(1.0 - waiting / places, 1.0 / places)
-
-
-def moments_of(scenario: Scenario) -> list[float]:
-    """Return the moments of change: start, events, guests' arrivals and departures, restarts."""
-    stays = scenario.stays.values()
-    return [
-        0.0,
-        *(event.at_s for event in scenario.events),
-        *scenario.restarts_s,
-        *(at_s for stay in stays for at_s in (stay.arrives_s, stay.leaves_s)),
-    ]
-
-
 def settle_s(moves: Iterable[float], moments: Collection[float]) -> float:
     """Return the longest time from a moment to the last move before the next moment.
 
@@ -437,11 +350,3 @@ def settle_s(moves: Iterable[float], moments: Collection[float]) -> float:
     """
     times = (move - max(at_s for at_s in moments if at_s <= move) for move in moves)
     return max(times, default=0.0)
-
-
-def mean(ratios: Iterable[float]) -> float | None:
-    """Return the geometric mean of ratios: 0 if a ratio is 0, None without ratios."""
-    found = list(ratios)
-    if not found:
-        return None
-    return statistics.geometric_mean(found) if all(found) else 0.0

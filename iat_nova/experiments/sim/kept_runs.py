@@ -12,11 +12,12 @@ from typing import Any
 
 import cattrs
 
-from iat_nova.experiments.sim import sources
-from iat_nova.experiments.sim.run import Result, Window, WorkloadResult
+from iat_nova.common.plugins import SHIPPED_STRATEGIES
+from iat_nova.experiments.sim import performance, run, sources
+from iat_nova.experiments.sim.performance import WorkloadResult
+from iat_nova.experiments.sim.run import Result, Window
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.strategies import ablation
-from iat_nova.strategies.registry import BUILT_IN
 
 _DROPPED: Mapping[str, Any] = {
     "metadata": {}, "transitions": (), "decisions": (), "last": None, "inventory": None,
@@ -34,19 +35,18 @@ def measures(result: Result) -> Result:
 class KeptRuns:
     """The kept runs of one scenario, in a folder of its own.
 
-    A run is valid for the same scenario and the same sources of this package. Runs of plug-ins are
-    not kept, because the sources of plug-ins are not compared.
+    A run is valid for the same scenario and the same sources (`sources.closure`) of the run and of
+    the strategy. Runs of plug-ins are not kept: their sources are not compared.
     """
 
     def __init__(self, folder: pathlib.Path, scenario: Scenario) -> None:
         self._folder = folder / scenario.name
         self._names = [workload.name for workload in scenario.workloads]
-        text = sources.digest_text(repr(scenario))
-        self._made_with = f"{sources.digest(sources.everything())}-{text}"
+        self._identity = sources.digest_text(repr(scenario))
 
     def result(self, strategy: str, seed: int) -> Result | None:
         """Return the kept result of a strategy with a seed, or None."""
-        row = self._read(self._of_strategy(strategy, seed))
+        row = self._read(self._of_strategy(strategy, seed), self._made_with(strategy))
         if row is None:
             return None
         lists = {
@@ -59,20 +59,29 @@ class KeptRuns:
 
     def alone(self, name: str) -> Alone | None:
         """Return the kept results of a workload alone, or None."""
-        row = self._read(self._of_workload(name))
+        row = self._read(self._of_workload(name), self._made_with())
         return None if row is None else cattrs.structure(row, dict[str, WorkloadResult])
 
     def keep(self, result: Result) -> None:
         """Write the result if the strategy is built in."""
-        if ablation.resolve(result.strategy)[0] in BUILT_IN:
+        if ablation.resolve(result.strategy)[0] in SHIPPED_STRATEGIES:
             row = {key: value for key, value in dataclasses.asdict(result).items()
                    if key not in _DROPPED}  # fmt: skip
-            self._write(self._of_strategy(result.strategy, result.seed), row)
+            path = self._of_strategy(result.strategy, result.seed)
+            self._write(path, self._made_with(result.strategy), row)
 
     def keep_alone(self, name: str, results: Alone) -> None:
         """Write the results of a workload alone."""
         row = {one: dataclasses.asdict(result) for one, result in results.items()}
-        self._write(self._of_workload(name), row)
+        self._write(self._of_workload(name), self._made_with(), row)
+
+    def _made_with(self, strategy: str | None = None) -> str:
+        """Return the identity of the scenario and of the sources of a run."""
+        modules = [performance.__name__]
+        if strategy is not None:
+            shipped = SHIPPED_STRATEGIES.get(ablation.resolve(strategy)[0], "")
+            modules = [run.__name__, *filter(None, [shipped.partition(":")[0]])]
+        return f"{sources.digest(sources.closure(*modules))}-{self._identity}"
 
     def _of_strategy(self, strategy: str, seed: int) -> pathlib.Path:
         return self._folder / f"{strategy.replace(' ', '-')}-{seed}.json"
@@ -80,20 +89,20 @@ class KeptRuns:
     def _of_workload(self, name: str) -> pathlib.Path:
         return self._folder / f"alone-{self._names.index(name)}.json"
 
-    def _read(self, path: pathlib.Path) -> Mapping[str, Any] | None:
+    def _read(self, path: pathlib.Path, made_with: str) -> Mapping[str, Any] | None:
         try:
             kept = json.loads(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValueError, RecursionError):
             return None
-        if not isinstance(kept, dict) or kept.get("made_with") != self._made_with:
+        if not isinstance(kept, dict) or kept.get("made_with") != made_with:
             return None
         row = kept.get("row")
         return row if isinstance(row, dict) else None
 
-    def _write(self, path: pathlib.Path, row: Mapping[str, Any]) -> None:
+    def _write(self, path: pathlib.Path, made_with: str, row: Mapping[str, Any]) -> None:
         """Write a file atomically."""
         self._folder.mkdir(parents=True, exist_ok=True)
         part = path.with_suffix(f".{os.getpid()}.part")
-        text = json.dumps({"made_with": self._made_with, "row": row}, indent=1)
+        text = json.dumps({"made_with": made_with, "row": row}, indent=1)
         part.write_text(text + "\n", encoding="utf-8")
         part.replace(path)

@@ -9,7 +9,6 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from iat_nova.experiments.sim import compare
 from iat_nova.experiments.sim.scenario import Scenario, Stay
 
 
@@ -35,14 +34,25 @@ class Cut:
     phases: tuple[CutPhase, ...]
 
 
+def moments_of(scenario: Scenario) -> list[float]:
+    """Return the moments of change: start, events, guests' arrivals and departures, restarts."""
+    stays = scenario.stays.values()
+    return [
+        0.0,
+        *(event.at_s for event in scenario.events),
+        *scenario.restarts_s,
+        *(at_s for stay in stays for at_s in (stay.arrives_s, stay.leaves_s)),
+    ]
+
+
 def of(scenario: Scenario, most: int) -> tuple[float, ...]:
     """Return the end of each phase; the last phase ends with the scenario.
 
-    A phase begins at each moment of change (`compare.moments_of`). While there are more than `most`
+    A phase begins at each moment of change (`moments_of`). While there are more than `most`
     phases, the shortest phase is merged with the shorter of its neighbours.
     """
     length_s = scenario.length_s
-    inside = {at_s for at_s in compare.moments_of(scenario) if 0 < at_s < length_s}
+    inside = {at_s for at_s in moments_of(scenario) if 0 < at_s < length_s}
     ends = [*sorted(inside), length_s]
     while len(ends) > most:
         lengths = [end - start for start, end in itertools.pairwise((0.0, *ends))]

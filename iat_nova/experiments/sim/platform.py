@@ -10,8 +10,8 @@ import time
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.experiments.sim import warm
+from iat_nova.experiments.sim.performance import workload_result
 from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.run import workload_result
 from iat_nova.experiments.sim.scenario import Scenario, ScenarioError
 from iat_nova.experiments.sim.server import EmulatedServer
 from iat_nova.hardware.host.machine import Machine

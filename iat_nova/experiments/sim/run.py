@@ -22,7 +22,7 @@ from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.common.clock import Clock
 from iat_nova.experiments.failure import failed, refused
-from iat_nova.experiments.sim import nic
+from iat_nova.experiments.sim.performance import WorkloadResult, workload_result
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.server import EmulatedServer
@@ -42,33 +42,6 @@ RESTART_S = 4.0  # from an agent's end to the first sample of the next, as measu
 
 Progress = Callable[[float, float], None]
 """Called with the emulated seconds done and their total."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class WorkloadResult:
-    """The results of a workload, in rates over the whole run.
-
-    `work_per_s` counts packets of network workloads, blocks of storage workloads, and accesses of
-    memory workloads. `latency_us`: mean time of a packet in the host, or of a block from command to
-    thread, or None; `latency_p95_us`, `latency_p99_us`: percentiles (to 3 %). `access_cycles`: mean
-    latency of an access to the workload's own memory, or None. `loss`: share of the offered packets
-    that was dropped, 0..1. `busy_cycles_per_work`: cycles of the threads per packet, block or
-    access, without empty polling; None without work.
-    """
-
-    name: str
-    work_per_s: float
-    busy_cycles_per_work: float | None
-    offered_per_s: float
-    gbps: float
-    loss: float
-    latency_us: float | None
-    latency_p95_us: float | None
-    latency_p99_us: float | None
-    access_cycles: float | None
-    ipc: float
-    references_per_s: float
-    misses_per_s: float
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -397,32 +370,3 @@ def _iterations(
             [one.iteration for one in reader.between(0.0, math.inf, domain)] for domain in domains
         ]
         return found, reader.domain_inventory(found[0][-1])
-
-
-def workload_result(name: str, done: WorkloadMetrics, seconds: float) -> WorkloadResult:
-    """Turn a workload's totals over `seconds` into rates."""
-    return WorkloadResult(
-        name=name,
-        work_per_s=done.work / seconds,
-        busy_cycles_per_work=done.busy_cycles / done.work if done.work else None,
-        offered_per_s=done.offered / seconds,
-        gbps=done.bytes * 8 / seconds / 1e9,
-        loss=done.dropped / done.offered if done.offered else 0.0,
-        latency_us=done.latency_ns / done.packets / 1e3 if done.packets else None,
-        latency_p95_us=_percentile_us(done.latency_histogram, 0.95),
-        latency_p99_us=_percentile_us(done.latency_histogram, 0.99),
-        access_cycles=done.access_cycles / done.accesses if done.accesses else None,
-        ipc=done.instructions / done.cycles if done.cycles else 0.0,
-        references_per_s=done.references / seconds,
-        misses_per_s=done.misses / seconds,
-    )
-
-
-def _percentile_us(histogram: Sequence[int], share: float) -> float | None:
-    """Return the percentile of latency for `share` of the packets, as the middle of a bin."""
-    below = 0
-    for bin_number, count in enumerate(histogram):
-        below += count
-        if count and below >= share * sum(histogram):
-            return nic.middle_ns(bin_number) / 1e3
-    return None

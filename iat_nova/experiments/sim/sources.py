@@ -3,32 +3,17 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import hashlib
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import iat_nova
 
 PACKAGE = pathlib.Path(iat_nova.__file__).parent
-_SUFFIXES = frozenset({".py", ".yaml", ".j2"})
+_DATA = frozenset({".yaml", ".j2", ".c", ".h"})
 _SHOW = frozenset({"cmd", "report"})
-# Modules of the emulated server that draw, organise runs, or only propose layouts.
-_BESIDE = frozenset(
-    {
-        "advise.py",
-        "bound_search.py",
-        "compare_chart.py",
-        "draw.py",
-        "kept_runs.py",
-        "overview.py",
-        "parallel.py",
-        "store.py",
-        "warm.py",
-        "workload_rows.py",
-    }
-)
-_APART = _BESIDE | {"figures", "scenarios"}
 
 
 @functools.cache
@@ -37,24 +22,50 @@ def everything() -> tuple[pathlib.Path, ...]:
     return tuple(
         source
         for source in sorted(PACKAGE.rglob("*"))
-        if source.suffix in _SUFFIXES and not _SHOW & set(source.relative_to(PACKAGE).parts)
+        if source.suffix in _DATA | {".py"} and not _SHOW & set(source.relative_to(PACKAGE).parts)
     )
 
 
 @functools.cache
-def yardstick() -> tuple[pathlib.Path, ...]:
-    """Return the sources that determine a given layout's performance on the emulated server.
+def closure(*modules: str) -> tuple[pathlib.Path, ...]:
+    """Return the sources of modules, of all their direct and indirect imports, and their data.
 
-    Strategies and figures are not among the sources. Scenarios, and the performance-critical guests
-    in a scenario, are compared by their content.
+    Packages that only show results are left out. The data of a module are the data files of its
+    folder. A module that is found by a name at run time, such as a strategy, is no import.
     """
-    parts = {source: source.relative_to(PACKAGE).parts for source in everything()}
-    return tuple(
-        source
-        for source, path in parts.items()
-        if path == ("hardware", "cat", "limits.py")
-        or ({"model", "sim"} & set(path[:2]) and not _APART & set(path))
-    )
+    due = {_source(module) for module in modules}
+    sources: set[pathlib.Path] = set()
+    while due:
+        source = due.pop()
+        sources.add(source)
+        due |= set(_imports(source)) - sources
+    data = {
+        path
+        for folder in {source.parent for source in sources}
+        for path in folder.iterdir()
+        if path.suffix in _DATA
+    }
+    return tuple(sorted(sources | data))
+
+
+def _source(module: str) -> pathlib.Path:
+    place = PACKAGE.parent.joinpath(*module.split("."))
+    return place / "__init__.py" if place.is_dir() else place.with_suffix(".py")
+
+
+def _imports(source: pathlib.Path) -> Iterator[pathlib.Path]:
+    """Yield the sources of `iat_nova` that a module imports, and their packages' own sources."""
+    modules: set[str] = set()
+    for node in ast.walk(ast.parse(source.read_bytes())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
+            modules |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            modules |= {alias.name for alias in node.names}
+    for module in modules:
+        names = module.split(".")
+        if names[0] == PACKAGE.name and not _SHOW & set(names):
+            paths = (_source(".".join(names[:count])) for count in range(1, len(names) + 1))
+            yield from (path for path in paths if path.is_file())
 
 
 def digest(files: Iterable[pathlib.Path]) -> str:
@@ -69,7 +80,7 @@ def digest_text(text: str) -> str:
 
 @functools.cache
 def _digest(files: tuple[pathlib.Path, ...]) -> str:
-    found = hashlib.sha256()
+    contents = hashlib.sha256()
     for file in files:
-        found.update(file.read_bytes())
-    return found.hexdigest()[:16]
+        contents.update(file.read_bytes())
+    return contents.hexdigest()[:16]

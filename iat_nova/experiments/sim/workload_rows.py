@@ -6,7 +6,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 
-from iat_nova.experiments.sim.run import Result, WorkloadResult
+from iat_nova.experiments.sim.performance import WorkloadResult
+from iat_nova.experiments.sim.run import Result
 from iat_nova.experiments.sim.scenario import Scenario, Workload
 from iat_nova.experiments.sim.workloads.profile import NETWORKED, Form
 from iat_nova.model import Priority

@@ -3,7 +3,7 @@
 
 Two runs of a host with the same seed: without an agent, and under a strategy. The prospect
 (`iat_nova.strategies.prospect`) comes from the counters of the first run. What came is the gain of
-the critical guests' performance (`compare.performance`) in the second run over the first. Several
+the critical guests' performance (`performance`) in the second run over the first. Several
 seeds give means: one seed's gain has chance in it, and hosts that gain nothing have no other order.
 """
 
@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 
 from iat_nova.experiments.sim import compare, parallel, ranks
+from iat_nova.experiments.sim.performance import performance, workloads_of
 from iat_nova.experiments.sim.run import Result, run
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.strategies import unmanaged
@@ -118,9 +119,9 @@ def _came(scenario: Scenario, before: Result, after: Result) -> Iterator[float]:
 
     Workloads without any work in one of the runs are left out.
     """
-    for name in compare.workloads_of(scenario, Priority.PC):
+    for name in workloads_of(scenario, Priority.PC):
         old, new = (
-            compare.performance(scenario, {one.name: one for one in result.workloads}, name)
+            performance(scenario, {one.name: one for one in result.workloads}, name)
             for result in (before, after)
         )
         if old and new:

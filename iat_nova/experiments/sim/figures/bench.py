@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from iat_nova.experiments.sim import cache
 from iat_nova.experiments.sim.machine import LINE_BYTES
 from iat_nova.experiments.sim.memory import memory_lines, memory_writes
-from iat_nova.experiments.sim.run import WorkloadResult, workload_result
+from iat_nova.experiments.sim.performance import WorkloadResult, workload_result
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.sim.server import EmulatedServer
 

@@ -6,8 +6,9 @@ import math
 import pathlib
 import tempfile
 import unittest
+from unittest import mock
 
-from iat_nova.experiments.sim import bound, compare, nvme, phases, sources
+from iat_nova.experiments.sim import bound, bound_run, compare, nvme, performance, phases, sources
 from iat_nova.experiments.sim.bound_run import BoundError, Job, lay, measure, performances, space_of
 from iat_nova.experiments.sim.bound_search import add, unmanaged
 from iat_nova.experiments.sim.machine import MACHINES
@@ -87,7 +88,7 @@ class RunTest(unittest.TestCase):
         result = run(compare.as_hardware_counts(self.scenario), "unmanaged", 1)
         results = {one.name: one for one in result.workloads}
         for name, value in mine.items():
-            self.assertAlmostEqual(compare.performance(self.scenario, results, name), value, 9)
+            self.assertAlmostEqual(performance.performance(self.scenario, results, name), value, 9)
 
     def test_laid_out(self):
         """Masks, DDIO's ways and ports are as the placement says, and go back."""
@@ -148,8 +149,8 @@ class SearchTest(unittest.TestCase):
         free = {one.name: one for one in run(scenario, "unmanaged", 1).workloads}
         names = [workload.name for workload in scenario.workloads]
         shares = [
-            compare.performance(scenario, free, name)
-            / compare.performance(scenario, baseline, name)
+            performance.performance(scenario, free, name)
+            / performance.performance(scenario, baseline, name)
             for name in names
         ]
         least = 1.5 * max(shares)  # which no layout can bring
@@ -158,6 +159,14 @@ class SearchTest(unittest.TestCase):
                 _scenario(), self.folder, seeds=1, runs=12, be_loss=1.0, tenant_least=least,
                 executor=executor,
             )  # fmt: skip
+        read = bound.read(self.folder, scenario)
+        self.assertEqual(least, read.tenant_least)
+        runs = (self.folder / "test.jsonl").read_text().splitlines()
+        with mock.patch.object(bound, "_STATIC", ("iat_nova.agent.loop",)):  # as if edited
+            self.assertIsNone(bound.read(self.folder, scenario))
+            self.search(tenant_least=0.5)
+        (baseline,) = (self.folder / "test.jsonl").read_text().splitlines()[len(runs) :]
+        self.assertIn('"strategy": "baseline"', baseline)
         expected = sum(min(0.0, share / least - 1.0) for share in shares)
         self.assertAlmostEqual(expected, none.unmanaged.lack, 6)
         self.assertGreaterEqual(none.fixed.lack, none.unmanaged.lack)
@@ -191,11 +200,14 @@ class SearchTest(unittest.TestCase):
 
     def test_what_counts_as_sources(self):
         """What a layout is worth depends on the emulated server, not on strategies nor pictures."""
-        found = {str(one.relative_to(sources.PACKAGE)) for one in sources.yardstick()}
+        found = {
+            str(source.relative_to(sources.PACKAGE))
+            for source in sources.closure(bound_run.__name__)
+        }
         self.assertLessEqual(
             {
                 "experiments/sim/cache.py",
-                "experiments/sim/compare.py",
+                "experiments/sim/performance.py",
                 "experiments/sim/workloads/fio.py",
             },
             found,
@@ -207,6 +219,7 @@ class SearchTest(unittest.TestCase):
             "experiments/sim/overview.py",
             "experiments/sim/scenarios/diurnal.yaml",
             "experiments/strategies/unmanaged.py",
+            "agent/loop.py",
         ):
             self.assertNotIn(name, found)
 

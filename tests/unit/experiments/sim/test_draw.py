@@ -4,7 +4,7 @@
 import hashlib
 import unittest
 
-from iat_nova.experiments.sim import compare, draw
+from iat_nova.experiments.sim import draw, performance
 from iat_nova.experiments.sim.workloads.profile import Form
 
 
@@ -37,7 +37,7 @@ class DrawTest(unittest.TestCase):
         self.assertEqual({"PC", "BE"}, {spec["iat:priority"] for spec in specs})
         self.assertEqual({"1", "2", "3"}, {s["iat:llc_ways"] for s in specs if "iat:llc_ways" in s})
         for one in hosts:
-            self.assertTrue(compare.workloads_of(one, compare.Priority.PC), one.name)
+            self.assertTrue(performance.workloads_of(one, performance.Priority.PC), one.name)
 
     def test_loads_from_idle_to_beyond_capacity(self):
         """Of what a receiver's cores can do by the profile's own cycles."""
