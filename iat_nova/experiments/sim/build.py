@@ -68,7 +68,6 @@ def threads(scenario: Scenario, space: LineSpace, network: Network) -> tuple[th.
         np.column_stack([np.array(inputs, np.int64).reshape(-1, 3), stalls_rows]),
         network.routes(),
         np.ones((len(ints), locality.SLOTS, 2), np.int32),
-        np.ones((len(ints), th.CLASSES)),
     )
     return made, rows
 
@@ -98,8 +97,6 @@ def _thread_floats(workload: Workload, profile: Profile, machine: Machine) -> li
     row[th.OFF_EVERY_CYCLES] = machine.off_every_cycles
     row[th.RUNNING] = machine.running_weight
     row[th.CREDIBLE_LINES] = machine.credible_lines
-    row[th.PAIR_USED] = profile.pair_used
-    row[th.PAIR_EMPTY] = profile.pair_empty
     return row
 
 

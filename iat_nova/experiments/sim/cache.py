@@ -52,7 +52,6 @@ from iat_nova.experiments.sim import adaptive
 from iat_nova.experiments.sim._compile import inlined, kernel
 from iat_nova.experiments.sim.cachestate import (
     ADAPTS,
-    ADJACENT_LINE,
     AHEAD,
     CLEANED,
     CLOCK,
@@ -131,7 +130,7 @@ from iat_nova.experiments.sim.ways import (
 
 # The names that other modules need, so that these import this module only.
 __all__ = [
-    "ADJACENT_LINE", "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES",
+    "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES",
     "L2", "LEVELS", "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "STREAM_LINES", "TOTAL_NAMES",
     "WRITE_BACKS", "WRITTEN_THROUGH", "Caches",
     "core_access", "dma_read", "dma_write", "frame_of", "llc_set", "make", "make_sockets",

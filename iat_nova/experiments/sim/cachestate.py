@@ -29,11 +29,11 @@ LEVELS = 5
 # socket exists; whether any of these options is set; the lead of L2's streamer in lines; the
 # reciprocal of the number of slices if the slice hash is even, else 0; the bits of a line's number
 # that are its place in a page (see frame_of); the lines after which L2's streamer begins; whether
-# traffic is counted by port (an option, too); whether L2 has the adjacent-line prefetcher.
+# traffic is counted by port (an option, too).
 (
     CLOCK, MIGRATES, SLICES, SET_BITS, FILLS, ADAPTS, CORES, LINKED, OPTIONS, STREAMER, EVEN_SLICES,
-    PAGE_BITS, STREAM_LINES, PORTS, ADJACENT_LINE,
-) = range(15)  # fmt: skip
+    PAGE_BITS, STREAM_LINES, PORTS,
+) = range(14)  # fmt: skip
 # A row of lines is divided by the number of slices with a reciprocal of so many bits.
 RECIPROCAL_BITS = 36
 # Numbers of sampled lines from here on, as many again, belong to pages in drawn frames.
@@ -200,7 +200,7 @@ def _empty(shape: tuple[int, ...], ways: int, rows: int) -> Int32:
 
 
 def _registers(machine: Machine, sets: int, socket: int, owned: int) -> Int64:
-    made = np.zeros(15, np.int64)
+    made = np.zeros(14, np.int64)
     made[PORTS] = owned > 0
     made[MIGRATES] = machine.inclusive_ways != 0
     made[SLICES] = machine.slices
@@ -212,7 +212,6 @@ def _registers(machine: Machine, sets: int, socket: int, owned: int) -> Int64:
     made[OPTIONS] = made[[FILLS, ADAPTS, LINKED, PORTS]].any()
     made[STREAMER] = machine.streamer_lines
     made[STREAM_LINES] = machine.stream_lines
-    made[ADJACENT_LINE] = machine.adjacent_line
     if machine.even_slices:
         made[EVEN_SLICES] = -(-(1 << RECIPROCAL_BITS) // machine.slices)
     made[PAGE_BITS] = _page_bits(machine.page_bytes, machine.llc_sets // sets)

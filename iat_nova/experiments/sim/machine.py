@@ -51,8 +51,6 @@ class Machine:
     the part of a working set that is assumed to hit before L2. `mba`: the bandwidth of a class can
     be limited; off unless a scenario requests MBA, so that recorded figures of other scenarios stay
     valid. `streamer_lines`: maximum lead of L2's streamer in lines, 0 without a streamer.
-    `adjacent_line`: L2's spatial prefetcher completes each line that misses in L2 to a block of 128
-    B, see `iat_nova.experiments.sim.workloads.threads`.
     `even_slices`: the slice hash spreads the lines of a block evenly over the sets, see
     `cachestate.slice_of`. `page_bytes`: size of the pages of threads' own memory, 4 KiB, 2 MiB or 1
     GiB; the frames of the first two are random. Mempools (DPDK has them in huge pages) and blocks
@@ -102,7 +100,6 @@ class Machine:
     adca: AdcaChoice = AdcaChoice.NORMAL
     mba: bool = False
     streamer_lines: int = 0
-    adjacent_line: bool = False
     even_slices: bool = False
     page_bytes: int = GIB
     device_classes: bool = False

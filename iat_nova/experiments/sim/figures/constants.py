@@ -224,9 +224,6 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
         "Profile.table_touches", "Profile.flows_held", "Profile.request_bytes",
         "Profile.reply_bytes",
     ),
-    "of no effect while the adjacent-line prefetcher is off": (
-        "Profile.pair_used", "Profile.pair_empty",
-    ),
     "form of the data or of the computation": (
         "_compile._KEPT_S", "_lanes.LANES", "adaptive._OF_CORES", "adaptive._READS",
         "build.STRETCH_BYTES", "cachestate.AHEAD", "cachestate.COMMON_SETS", "cachestate.COPY",

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from iat_nova.experiments.sim import cache, lcg, nic, rings
+from iat_nova.experiments.sim import cache, nic, rings
 from iat_nova.experiments.sim._compile import inlined, kernel, merged
 from iat_nova.experiments.sim.workloads import threads as th
 
@@ -47,29 +47,6 @@ def _stream_end(r: rings.Rings, c: cache.Caches, buffer: int, last: int) -> int:
     return int(min(last + lead, page + rings.PAGE_LINES, rings.BUFFER_LINES))
 
 
-@kernel
-def _note_miss(t: th.Threads, thread: int, kind: int, level: int) -> None:
-    """Add a sampled access to the running share of accesses that miss in L2, by class.
-
-    A buffer's mbuf has the class `threads.OWN`, which packets do not use.
-    """
-    missed = 0.0 if level == cache.L2 else 1.0
-    t.missed[thread, kind] += t.floats[thread, th.RUNNING] * (missed - t.missed[thread, kind])
-
-
-@kernel
-def _complete(
-    t: th.Threads, r: rings.Rings, c: cache.Caches, thread: int, kind: int, at: int, sharers: int
-) -> None:
-    """Let L2's adjacent-line prefetcher fetch a sampled line beside an accessed one.
-
-    `at`: the sampled line's row of `Rings.lines`. The accessed line is not sampled. It misses, and
-    so fetches the sampled line, as often as the sampled lines of its class miss.
-    """
-    if th.draw(t, thread) < t.missed[thread, kind] * lcg.RANGE:
-        cache.prefetch(c, t.ints[thread, th.CORE], r.lines[at, 0], sharers)
-
-
 @inlined
 def _touch(
     t: th.Threads,
@@ -92,7 +69,6 @@ def _touch(
     core = t.ints[thread, th.CORE]
     own = rings.belongs(r, buffer, t.ints[thread, th.POOL])
     end = _stream_end(r, c, buffer, last)
-    pairs = c.registers[cache.ADJACENT_LINE]
     for i in range(r.first[buffer], r.first[buffer + 1]):
         place = r.lines[i, 1]
         is_mbuf = own and rings.MBUF_LINE <= place < rings.MBUF_LINE + 2
@@ -100,17 +76,8 @@ def _touch(
             written = 1 if is_mbuf else write
             level = cache.core_access(c, core, r.lines[i, 0], written, sharers)
             th.note(t, thread, row, th.PACKET if is_mbuf else kind, latency[level])
-            if pairs:
-                _note_miss(t, thread, th.OWN if is_mbuf else kind, level)
         elif last <= place < end:
             cache.prefetch(c, core, r.lines[i, 0], sharers)
-        elif pairs:
-            # The other line of the block of 128 B, as far as the buffer's lines are accessed.
-            other = (r.offsets[buffer] + place ^ 1) - r.offsets[buffer]
-            if own and rings.MBUF_LINE <= other < rings.MBUF_LINE + 2:
-                _complete(t, r, c, thread, th.OWN, i, sharers)
-            elif rings.DATA_LINE <= other < last:
-                _complete(t, r, c, thread, kind, i, sharers)
 
 
 @kernel

@@ -34,11 +34,6 @@ class Profile:
     reply (0: as received); `request_bytes`: size of a client's request. `sends` is false for a
     workload that only receives. `payload_writes`: the payload that is read is also written. `then`:
     second stage of a pipeline.
-
-    For machines with an adjacent-line prefetcher (`Machine.adjacent_line`): `pair_used` is the
-    share of the accesses to own memory that come in twos, one to either line of a block of 128 B.
-    `pair_empty` is the share of the lines beside which the block holds nothing that is ever used.
-    All other pair lines are used as often as any line.
     """
 
     name: str
@@ -62,8 +57,6 @@ class Profile:
     request_bytes: int = 0
     reply_bytes: int = 0
     payload_writes: bool = False
-    pair_used: float = 0.0
-    pair_empty: float = 0.0
     then: Profile | None = None
 
     def table_bytes(self, flows: int) -> int:

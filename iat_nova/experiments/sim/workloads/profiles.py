@@ -52,7 +52,6 @@ def surrogate(name: str, given: Mapping[str, Any], sizes: Sequence[float]) -> Pr
         own_cycles=given["cycles"] / total,
         own_instructions=1000.0 / total,
         overlap=(given["overlap"], 1.0, 1.0, 1.0),
-        pair_used=given.get("pair_used", 0.0),
         writes_percent=given["writes_percent"],
         locality=tuple((count / total, size) for count, size in pieces if count),
     )

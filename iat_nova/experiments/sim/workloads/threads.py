@@ -47,10 +47,8 @@ INTS = 10
     OFF_EVERY_CYCLES,  # mean time between two losses of the core
     RUNNING,  # weight of one sampled access in the running means
     CREDIBLE_LINES,  # sampled lines for which a burst's own mean counts as much as the running mean
-    PAIR_USED,  # as of `Profile`
-    PAIR_EMPTY,
-) = range(26)
-FLOATS = 26
+) = range(24)
+FLOATS = 24
 
 # Classes of accesses, each with a running mean of stall cycles (`stalls`) and its own memory-level
 # parallelism (`overlap`: the number of misses served at a time).
@@ -71,7 +69,6 @@ class Threads(NamedTuple):
     inputs: npt.NDArray[np.int64]  # see poller
     routes: npt.NDArray[np.int64]  # see poller
     stretches: npt.NDArray[np.int32]  # [thread, slot, (first sampled line, lines)], see locality
-    missed: npt.NDArray[np.float64]  # [thread, class]: see poller
 
 
 @kernel
@@ -139,65 +136,6 @@ def settle(t: Threads, thread: int, row: int, sampling: int) -> float:
     return cycles
 
 
-@kernel
-def _pair_place(t: Threads, thread: int, offset: int, lines: int) -> int:
-    """Return the place of a line, given its number in a stretch of `lines`.
-
-    Lines whose pair line is empty come last, each in a block of 128 B of its own, and in either
-    half of the block.
-    """
-    full = int(lines * (1.0 - t.floats[thread, PAIR_EMPTY])) & ~1
-    if offset < full:
-        return offset
-    half = (offset * 0x9E3779B1 >> 16) & 1
-    return full + 2 * (offset - full) + half
-
-
-@kernel
-def _own_accesses_in_pairs(
-    t: Threads, c: cache.Caches, latency: npt.NDArray[np.float64], thread: int
-) -> None:
-    """Spend the due accesses as `own_accesses` does, on a core with the adjacent-line prefetcher.
-
-    The pair of a sampled line is not sampled in most cases. So sampled lines are paired instead: an
-    even one and the next stand for the two lines of a block of 128 B. A miss in L2 fetches the
-    other line. If the same unit of work uses that line, the access comes before the fetch is done:
-    without the prefetcher, too, both misses are served at a time (`overlap`). So the fetch saves no
-    time, and the access costs the latency of the fetch.
-    """
-    f = t.floats[thread]
-    i = t.ints[thread]
-    core, mask, writes_percent = i[CORE], i[SLOT_MASK], i[WRITES_PERCENT]
-    overlap = t.overlap[thread, OWN]
-    # Of the accesses, the share PAIR_USED comes in twos, so that of the draws fewer do.
-    empty = f[PAIR_EMPTY]
-    used = f[PAIR_USED] / (1.0 - empty) if empty < 1.0 else 0.0
-    twos = used / (2.0 - used)
-    while f[ACCESS_CREDIT] >= 1.0:
-        number = draw(t, thread)
-        slot = number & mask
-        start, lines = int(t.stretches[thread, slot, 0]), int(t.stretches[thread, slot, 1])
-        offset = ((number >> SLOT_BITS) * lines) >> (31 - SLOT_BITS)
-        place = _pair_place(t, thread, offset, lines)
-        line = cache.frame_of(c, start + place)
-        count = 1
-        if twos > 0.0 and place == offset and draw(t, thread) < twos * lcg.RANGE:
-            count = 2
-        fetched = cache.L2
-        for step in range(count):
-            write = 0
-            if writes_percent:
-                write = 1 if draw(t, thread) % 100 < writes_percent else 0
-            level = cache.core_access(c, core, line ^ step, write, 0)
-            cycles = latency[level if step == 0 or fetched == cache.L2 else fetched]
-            t.stalls[thread, OWN] += f[RUNNING] * (cycles / overlap - t.stalls[thread, OWN])
-            f[LATENCY_CYCLES] += cycles
-            if level != cache.L2:
-                fetched = cache.prefetch(c, core, line ^ step ^ 1, 0)
-        f[ACCESS_CREDIT] -= count
-        f[LATENCY_SAMPLES] += count
-
-
 @inlined
 def own_accesses(
     t: Threads, c: cache.Caches, latency: npt.NDArray[np.float64], thread: int, sampled: float
@@ -206,9 +144,6 @@ def own_accesses(
     f = t.floats[thread]
     i = t.ints[thread]
     f[ACCESS_CREDIT] += sampled
-    if c.registers[cache.ADJACENT_LINE]:
-        _own_accesses_in_pairs(t, c, latency, thread)
-        return
     count = int(f[ACCESS_CREDIT])
     f[ACCESS_CREDIT] -= count
     # In locals, because the compiler must assume that a cache access changes the arrays.

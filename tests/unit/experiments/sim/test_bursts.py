@@ -28,7 +28,6 @@ def threads(lines):
         np.zeros((1, 4), np.int64),
         np.zeros((1, 1), np.int64),
         np.ones((1, 1, 2), np.int32),
-        np.ones((1, th.CLASSES)),
     )
 
 
