@@ -2,11 +2,15 @@
 """What the documentation quotes is what the program says."""
 
 import configparser
+import csv
 import re
+import sys
 import unittest
+from unittest import mock
 
 from docutils import nodes
 from docutils.core import publish_doctree
+from docutils.parsers.rst import Directive
 
 from iat_nova import conf
 from iat_nova.strategies.pollute_buffer import moves
@@ -25,6 +29,50 @@ class StrategyTest(unittest.TestCase):
         page = (SOURCE / "algorithm.rst").read_text(encoding="utf-8")
         rows = re.findall(r"^   \* - ``([a-z-]+)``$", page, re.MULTILINE)
         self.assertEqual([*moves.FAMILIES], rows)
+
+
+class TablesTest(unittest.TestCase):
+    def setUp(self) -> None:
+        """Unit tests do without Sphinx: its parser is a list of the lines that it gets."""
+        self.lines: list[str] = []
+        nodes_, graphs = mock.Mock(), mock.MagicMock()
+        nodes_.nested_parse_with_titles = lambda state, lines, node: self.lines.extend(lines)
+        parts = {"sphinx.util.nodes": nodes_, "sphinx.ext.graphviz": graphs}
+        parents = {name: mock.Mock() for name in ("sphinx", "sphinx.util", "sphinx.ext")}
+        self.enterContext(mock.patch.dict(sys.modules, parents | parts))
+        extension.cache_clear()
+        self.addCleanup(extension.cache_clear)
+
+    def directives(self) -> dict[str, type[Directive]]:
+        """Return the directives of all extensions, by name."""
+        app = mock.Mock()
+        for path in (SOURCE / "_ext").glob("*.py"):
+            if hasattr(module := extension(path.stem), "setup"):
+                module.setup(app)
+        return dict(call.args for call in app.add_directive.call_args_list)
+
+    def test_rows(self) -> None:
+        """Each row of a table that a directive makes has a cell below each heading."""
+        state = mock.Mock()
+        state.nested_parse = lambda lines, offset, node: self.lines.extend(lines)
+        state.document.settings.env.relfn2path = lambda name: (name, SOURCE / "operator" / name)
+        for name, directive in self.directives().items():
+            directive(name, [], {}, ["pollute_buffer.judge"], 1, 0, "", state, state).run()
+        lines, count = iter(self.lines), 0
+        for line in lines:
+            self.assertNotIn("list-table::", line)  # all are made by tables.py
+            if "csv-table::" in line:
+                self.assertTrue(any(not one.strip() for one in lines))  # behind the options
+                rows = iter(lambda: next(lines).strip(), "")
+                headings, *cells = csv.reader(rows, skipinitialspace=True)
+                self.assertEqual({len(headings)}, {len(row) for row in cells}, headings)
+                count += 1
+        self.assertGreater(count, 20)
+
+    def test_a_row_that_is_too_long(self) -> None:
+        """It ends the build: the parser would only widen the table."""
+        with self.assertRaises(ValueError):
+            extension("tables").plain(("a", "b"), [(1, 2, 3)])
 
 
 class MessagesTest(unittest.TestCase):

@@ -6,6 +6,7 @@ import pathlib
 import statistics
 
 import drawn_records
+import tables
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -17,6 +18,32 @@ RECORD = pathlib.Path(__file__).parents[1] / "drawn" / "bound.json"
 SHARES = (0.01, 0.05)
 NOTICED = 0.01  # gain or loss of a host that counts
 PARTS = ("lowest", "middle", "highest")  # thirds of the hosts, by the estimate
+
+
+def percent(share):
+    """Return a share as text, such as `1.2 %`."""
+    return f"{100 * share:.1f} %"
+
+
+STANDING = (
+    ("Strategy", lambda row: f"``{row['strategy']}``"),
+    ("Critical guests, mean", "critical"),
+    ("Median", "critical-median"),
+    (f"Hosts that gain / lose over {100 * drawn_records.NOTICEABLE:.0f} %", "better-worse"),
+    (f"Critical guests below {drawn_records.LEAST}", "below"),
+    ("Critical guest that loses most", "critical-least"),
+    ("Best effort, mean", "best-effort"),
+    ("Best-effort guest that loses most", "best-effort-least"),
+)
+HOST = (("Host", 0), ("Gain of critical guests", lambda row: percent(row[1])))
+THIRD = (
+    ("Estimate", lambda row: f"{row[0]} third, up to {percent(max(row[1]))}"),
+    ("Hosts", lambda row: len(row[2])),
+    ("Mean estimate", lambda row: percent(statistics.fmean(row[1]))),
+    ("Mean gain that came", lambda row: percent(statistics.fmean(row[2]))),
+    (f"Gained over {100 * NOTICED:.0f} %", lambda row: sum(one > NOTICED for one in row[2])),
+    (f"Lost over {100 * NOTICED:.0f} %", lambda row: sum(one < -NOTICED for one in row[2])),
+)
 
 
 def gains():
@@ -39,23 +66,13 @@ class DrawnStrategies(Directive):
     """How guests fare under each strategy on the random hosts, against no agent."""
 
     def run(self):
-        header = (
-            "Strategy",
-            "Critical guests, mean",
-            "Hosts that gain / lose over 1 %",
-            f"Critical guests below {drawn_records.LEAST}",
-            "Critical guest that loses most",
-            "Best effort, mean",
-            "Best-effort guest that loses most",
-        )
-        rows = [
-            (f"``{strategy}``", *list(drawn_records.standing(strategy).values())[1:])
+        standings = [
+            drawn_records.standing(strategy)
             for strategy in dict.fromkeys(strategy for strategy, _ in drawn_records.shares())
         ]
-        lines = [".. csv-table::", "   :header-rows: 1", ""]
-        lines += ["   " + ", ".join(f'"{cell}"' for cell in row) for row in (header, *rows)]
+        lines = tables.lines(STANDING, standings)
         node = nodes.container()
-        nested_parse_with_titles(self.state, StringList([*lines, ""], source="drawn"), node)
+        nested_parse_with_titles(self.state, StringList(lines, source="drawn"), node)
         return node.children
 
 
@@ -75,22 +92,11 @@ class DrawnHosts(Directive):
             f"is {100 * statistics.median(found.values()):.1f} %, the largest "
             f"{100 * max(found.values()):.1f} %.",
             "",
-            ".. list-table::",
-            "   :header-rows: 1",
-            "",
-            "   * - Host",
-            "     - Gain of critical guests",
+            *tables.lines(HOST, found.items()),
         ]
-        for host, gain in found.items():
-            lines += [f"   * - {host}", f"     - {100 * gain:.1f} %"]
         node = nodes.container()
-        nested_parse_with_titles(self.state, StringList([*lines, ""], source="drawn"), node)
+        nested_parse_with_titles(self.state, StringList(lines, source="drawn"), node)
         return node.children
-
-
-def percent(share):
-    """Return a share as text, such as `1.2 %`."""
-    return f"{100 * share:.1f} %"
 
 
 class Worth(Directive):
@@ -108,27 +114,11 @@ class Worth(Directive):
             f"{ranks.correlation(scenarios):.2f}.** {few} random hosts neither gained nor lost "
             f"{percent(NOTICED)}. Random hosts, by thirds of the estimate:",
             "",
-            ".. list-table::",
-            "   :header-rows: 1",
-            "",
-            "   * - Estimate",
-            "     - Hosts",
-            "     - Mean estimate",
-            "     - Mean gain that came",
-            f"     - Gained over {NOTICED:.0%}".replace("%", " %"),
-            f"     - Lost over {NOTICED:.0%}".replace("%", " %"),
         ]
-        for name, (likely, came) in zip(PARTS, drawn_records.parts(drawn, len(PARTS)), strict=True):
-            lines += [
-                f"   * - {name} third, up to {percent(max(likely))}",
-                f"     - {len(came)}",
-                f"     - {percent(statistics.fmean(likely))}",
-                f"     - {percent(statistics.fmean(came))}",
-                f"     - {sum(one > NOTICED for one in came)}",
-                f"     - {sum(one < -NOTICED for one in came)}",
-            ]
+        thirds = zip(PARTS, drawn_records.parts(drawn, len(PARTS)), strict=True)
+        lines += tables.lines(THIRD, ((name, *pairs) for name, pairs in thirds))
         node = nodes.container()
-        nested_parse_with_titles(self.state, StringList([*lines, ""], source="drawn"), node)
+        nested_parse_with_titles(self.state, StringList(lines, source="drawn"), node)
         return node.children
 
 

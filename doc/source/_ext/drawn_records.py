@@ -46,6 +46,7 @@ def standing(strategy):
     )
     below = sum(share < LEAST for share in critical.values())
     return {
+        "strategy": strategy,
         "hosts": str(len(means)),
         "critical": f"{statistics.geometric_mean(means.values()):.3f}",
         "critical-median": f"{statistics.median(means.values()):.3f}",

@@ -5,6 +5,7 @@ import json
 import pathlib
 import statistics
 
+import tables
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -46,24 +47,51 @@ def _error(one):
     return f"{100 * (measured - published) / abs(published):+.0f} %" if published else "\\-"
 
 
-def _table(verdicts):
-    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 14 28 10 10 6 6 6 36", "")
-    yield "   * - Id"
-    heads = ("Claim", "Published", "Measured", "Error", "Within 25 %", "Strictly", "Seen")
-    yield from (f"     - {name}" for name in heads)
-    for one in verdicts:
-        yield f"   * - {_plain(one['claim'])}"
-        for cell in (
-            _plain(one["text"]),
-            _shown(one["published"], one["unit"]),
-            _shown(one["measured"], one["unit"]),
-            _error(one),
-            "yes" if one["met"] else "**no**",
-            "yes" if one["strict"] else "no",
-            _plain(one["reason"]) or "\\-",
-        ):
-            yield f"     - {cell}"
-    yield ""
+CLAIM = (
+    ("Id", lambda one: _plain(one["claim"])),
+    ("Claim", lambda one: _plain(one["text"])),
+    ("Published", lambda one: _shown(one["published"], one["unit"])),
+    ("Measured", lambda one: _shown(one["measured"], one["unit"])),
+    ("Error", _error),
+    ("Within 25 %", lambda one: "yes" if one["met"] else "**no**"),
+    ("Strictly", lambda one: "yes" if one["strict"] else "no"),
+    ("Seen", lambda one: _plain(one["reason"]) or "\\-"),
+)
+
+
+def _errors(several):
+    return [one["measured"] / one["published"] - 1 for one in several]
+
+
+SEVERAL = (
+    ("Id", 0),
+    ("Values", lambda row: f"{_plain(row[1][0]['text'])} ({row[1][0]['unit']})"),
+    ("Number", lambda row: len(row[1])),
+    (
+        "Size of the error (median)",
+        lambda row: f"{100 * statistics.median(map(abs, _errors(row[1]))):.0f} %",
+    ),
+    ("Error (median)", lambda row: f"{100 * statistics.median(_errors(row[1])):+.0f} %"),
+    ("Within 25 %", lambda row: _count(row[1], "met")),
+)
+
+
+def _turned(move):
+    turns = (
+        f"{_plain(turn['claim'])}{_mark(turn)}: {'met' if turn['met'] else 'missed'} "
+        f"({_shown(turn['before'], '')} before, {_shown(turn['after'], '')} then)"
+        for turn in move["turns"]
+    )
+    return "; ".join(turns) or "\\-"
+
+
+MOVE = (
+    ("Constant", lambda move: _plain(move["constant"])),
+    ("What the constant is", lambda move: _plain(move["meaning"])),
+    ("Times", "factor"),
+    ("Claims", "claims"),
+    ("Verdicts that turn (25 %)", _turned),
+)
 
 
 def _validation(verdicts):
@@ -71,22 +99,7 @@ def _validation(verdicts):
     claims = {}
     for one in verdicts:
         claims.setdefault(one["claim"].partition("/")[0], []).append(one)
-    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 18 38 10 12 12 10", "")
-    heads = ("Values", "Number", "Size of the error (median)", "Error (median)", "Within 25 %")
-    yield "   * - Id"
-    yield from (f"     - {name}" for name in heads)
-    for name, several in claims.items():
-        errors = [one["measured"] / one["published"] - 1 for one in several]
-        yield f"   * - {name}"
-        for cell in (
-            f"{_plain(several[0]['text'])} ({several[0]['unit']})",
-            len(several),
-            f"{statistics.median(map(abs, errors)):.0%}".replace("%", " %"),
-            f"{statistics.median(errors):+.0%}".replace("%", " %"),
-            _count(several, "met"),
-        ):
-            yield f"     - {cell}"
-    yield ""
+    yield from tables.lines(SEVERAL, claims.items(), ":widths: 18 38 10 12 12 10")
     for name, several in claims.items():
         yield from (f"*{name}*, published and measured:", "")
         yield "; ".join(
@@ -95,29 +108,6 @@ def _validation(verdicts):
             for one in several
         )
         yield ""
-
-
-def _sensitivity(record):
-    """Yield a row a constant and direction: how many claims were judged again, which turned."""
-    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 18 30 10 10 42", "")
-    yield "   * - Constant"
-    heads = ("What the constant is", "Times", "Claims", "Verdicts that turn (25 %)")
-    yield from (f"     - {name}" for name in heads)
-    for move in record["moves"]:
-        turns = (
-            f"{_plain(turn['claim'])}{_mark(turn)}: {'met' if turn['met'] else 'missed'} "
-            f"({_shown(turn['before'], '')} before, {_shown(turn['after'], '')} then)"
-            for turn in move["turns"]
-        )
-        yield f"   * - {_plain(move['constant'])}"
-        for cell in (
-            _plain(move["meaning"]),
-            move["factor"],
-            move["claims"],
-            "; ".join(turns) or "\\-",
-        ):
-            yield f"     - {cell}"
-    yield ""
 
 
 def _mark(turn):
@@ -129,7 +119,8 @@ class Sensitivity(Directive):
 
     def run(self):
         record = json.loads((FOLDER / "sensitivity.json").read_text(encoding="utf-8"))
-        lines = [f"Figures: {', '.join(record['figures'])}.", "", *_sensitivity(record)]
+        lines = [f"Figures: {', '.join(record['figures'])}.", ""]
+        lines += tables.lines(MOVE, record["moves"], ":widths: 18 30 10 10 42")
         node = nodes.container()
         nested_parse_with_titles(self.state, StringList(lines, source="sensitivity"), node)
         return node.children
@@ -159,7 +150,8 @@ class PublishedFigures(Directive):
             "",
         ]
         for title, name in (("Judged claims", "judged"), ("Calibration set", "calibration")):
-            lines += [title, "-" * len(title), "", *_table(sets[name])]
+            lines += [title, "-" * len(title), ""]
+            lines += tables.lines(CLAIM, sets[name], ":widths: 14 28 10 10 6 6 6 36")
         lines += ["Validation set", "--------------", "", *_validation(sets["validation"])]
         for record in records:
             title = _plain(f"{record['figure']}: {record['title']}")

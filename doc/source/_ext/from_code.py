@@ -9,6 +9,7 @@ import re
 import metrics_reference
 import policy_reference
 import scenario_reference
+import tables
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -83,9 +84,7 @@ class FsmTable(Directive):
             yield rule.source.value, number, target, sentences.SENTENCES[rule.meaning]
 
     def run(self):
-        lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {self.widths}", ""]
-        for first, *others in (self.head, *self.rows()):
-            lines += [f"   * - {first}", *(f"     - {cell}".rstrip() for cell in others)]
+        lines = tables.plain(self.head, self.rows(), f":widths: {self.widths}")
         node = nodes.container()
         self.state.nested_parse(StringList(lines, source="RULES"), self.content_offset, node)
         return node.children
@@ -148,17 +147,23 @@ class MetricsReference(Directive):
         return node.children
 
 
+def _exhausted(code):
+    if code in outlook.EXHAUSTED:
+        return "yes"
+    return "not known" if code in outlook.UNDECIDED else "no"
+
+
 class OutlookCodes(Directive):
     """The codes of a strategy's outlook with their meaning, from the list the agent uses."""
 
     def run(self):
         node = nodes.container()
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 20 14 66", ""]
-        lines += ["   * - Code", "     - Exhausted", "     - Meaning"]
-        for code, meaning in outlook.MEANINGS.items():
-            known = "not known" if code in outlook.UNDECIDED else "no"
-            known = "yes" if code in outlook.EXHAUSTED else known
-            lines += [f"   * - ``{code}``", f"     - {known}", f"     - {meaning}"]
+        columns = (
+            ("Code", lambda row: f"``{row[0]}``"),
+            ("Exhausted", lambda row: _exhausted(row[0])),
+            ("Meaning", 1),
+        )
+        lines = tables.lines(columns, outlook.MEANINGS.items(), ":widths: 20 14 66")
         self.state.nested_parse(StringList(lines, "outlook.py"), self.content_offset, node)
         return node.children
 
@@ -172,13 +177,15 @@ class Constants(Directive):
     has_content = True
 
     def run(self):
-        lines = [".. list-table::", "   :header-rows: 1", "   :widths: 24 12 64", ""]
-        lines += ["   * - Constant", "     - Value", "     - Meaning"]
-        for name in filter(None, (line.strip() for line in self.content)):
-            module = importlib.import_module(f"iat_nova.strategies.{name}")
-            for constant, value, comment in CONSTANT.findall(inspect.getsource(module)):
-                meaning = re.sub(r"`([^`]+)`", r"``\1``", comment)
-                lines += [f"   * - ``{constant}``", f"     - {value}", f"     - {meaning}"]
+        names = filter(None, (line.strip() for line in self.content))
+        modules = (importlib.import_module(f"iat_nova.strategies.{name}") for name in names)
+        found = [one for module in modules for one in CONSTANT.findall(inspect.getsource(module))]
+        columns = (
+            ("Constant", lambda row: f"``{row[0]}``"),
+            ("Value", 1),
+            ("Meaning", lambda row: re.sub(r"`([^`]+)`", r"``\1``", row[2])),
+        )
+        lines = tables.lines(columns, found, ":widths: 24 12 64")
         node = nodes.container()
         self.state.nested_parse(StringList(lines, "strategies"), self.content_offset, node)
         return node.children
@@ -199,10 +206,7 @@ class BenchLoop(Directive):
         with open(path, encoding="utf-8", newline="") as file:
             headings, *rows = csv.reader(file)
         short = [re.sub(r"_us$|_per_tenant$", "", name).replace("_", " ") for name in headings]
-        lines = [".. list-table::", "   :header-rows: 1", ""]
-        for row in (short, *rows):
-            marks = ["*", *" " * (len(row) - 1)]
-            lines += [f"   {mark} - {cell}" for mark, cell in zip(marks, row, strict=True)]
+        lines = tables.plain(short, rows)
         node = nodes.container()
         self.state.nested_parse(StringList(lines, path), self.content_offset, node)
         return node.children

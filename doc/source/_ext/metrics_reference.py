@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import math
 
+import tables
+
 from iat_nova.model import Action, Priority
 from iat_nova.model.reasons import Code
 from iat_nova.report.metric_values import REASONS_MAX
@@ -78,24 +80,21 @@ _UNITS = {
 }
 
 
+_COLUMNS = (
+    ("Metric", lambda metric: f"| ``{metric.name}``\n| {metric.help}"),
+    ("Kind", lambda metric: metric.kind),
+    ("Unit", unit),
+    ("Labels", lambda metric: ", ".join(f"``{label}``" for label in metric.labels)),
+    ("Series", lambda metric: f"{series(metric)} a {scope(metric)}"),
+)
+
+
 def reference() -> str:
     """Return the documentation's tables of metrics, as reStructuredText."""
     lines: list[str] = []
     for title, group in GROUPS.items():
-        lines += [f"**{title}**", "", ".. list-table::", "   :header-rows: 1"]
-        lines += ["   :widths: 52 10 8 18 12", "   :class: metrics", ""]
-        lines += ["   * - Metric", "     - Kind", "     - Unit", "     - Labels", "     - Series"]
-        for metric in group:
-            labels = ", ".join(f"``{label}``" for label in metric.labels)
-            lines += [
-                f"   * - | ``{metric.name}``",
-                f"       | {metric.help}",
-                f"     - {metric.kind}",
-                f"     - {unit(metric)}".rstrip(),
-                f"     - {labels}".rstrip(),
-                f"     - {series(metric)} a {scope(metric)}",
-            ]
-        lines.append("")
+        lines += [f"**{title}**", ""]
+        lines += tables.lines(_COLUMNS, group, ":widths: 52 10 8 18 12", ":class: metrics")
     total = dict.fromkeys(("host", "PMD thread", "port", "cache domain", "tenant"), 0)
     for metric in METRICS:
         total[scope(metric)] += series(metric)

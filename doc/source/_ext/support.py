@@ -3,6 +3,7 @@
 
 import pathlib
 
+import tables
 import yaml
 from docutils import nodes
 from docutils.parsers.rst import Directive
@@ -12,34 +13,35 @@ from sphinx.util.nodes import nested_parse_with_titles
 TABLE = pathlib.Path(__file__).parents[1] / "support.yaml"
 
 
+COLUMNS = (
+    ("CPU", "cpu"),
+    ("Interface", "interface"),
+    ("Silicon", lambda row: "none yet"),
+    ("Lab", "lab"),
+    ("File tree", "file tree"),
+)
+
+
 def rows(table):
-    """Yield (CPU, interface, in the lab, on file trees): counts of tests that passed."""
+    """Yield a row a CPU and interface, with counts of tests that passed; each CPU is named once."""
     found = {}
     for one in table:
         cell = found.setdefault((one["cpu"], one["interface"]), {})
         cell[one["how"]] = cell.get(one["how"], 0) + one["passed"]
+    before = None
     for (cpu, interface), cell in sorted(found.items()):
         lab = [
             f"{how.removeprefix('lab, ')} ({count})"
             for how, count in sorted(cell.items())
             if how.startswith("lab")
         ]
-        yield cpu, interface, ", ".join(lab) or "\\-", str(cell.get("file tree", "\\-"))
-
-
-def lines(table):
-    """Yield the table in reStructuredText; a CPU is named in its first row."""
-    yield from (".. list-table::", "   :header-rows: 1", "   :widths: 28 26 10 24 12", "")
-    before = None
-    header = ("CPU", "Interface", "Silicon", "Lab", "File tree")
-    for cpu, *cells in (header[:2] + header[2:], *rows(table)):
-        shown = "" if cpu == before else cpu
+        yield {
+            "cpu": "" if cpu == before else cpu,
+            "interface": interface,
+            "lab": ", ".join(lab) or "\\-",
+            "file tree": cell.get("file tree", "\\-"),
+        }
         before = cpu
-        if len(cells) == 3:
-            cells.insert(1, "none yet")
-        yield f"   * - {shown}"
-        yield from (f"     - {cell}" for cell in cells)
-    yield ""
 
 
 class Support(Directive):
@@ -49,7 +51,8 @@ class Support(Directive):
         """Return the table."""
         self.state.document.settings.env.note_dependency(str(TABLE))
         table = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
-        text = StringList(list(lines(table)), source=str(TABLE))
+        lines = tables.lines(COLUMNS, rows(table), ":widths: 28 26 10 24 12")
+        text = StringList(lines, source=str(TABLE))
         parent = nodes.Element()
         nested_parse_with_titles(self.state, text, parent)
         return parent.children

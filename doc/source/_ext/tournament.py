@@ -5,6 +5,7 @@ import csv
 import pathlib
 import statistics
 
+import tables
 from docutils import nodes
 from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
@@ -24,11 +25,7 @@ def _number(text):
 
 
 def _table(header, rows, widths):
-    yield from (".. list-table::", "   :header-rows: 1", f"   :widths: {widths}", "")
-    for row in (header, *rows):
-        for at, cell in enumerate(row):
-            yield f"   {'* -' if at == 0 else '  -'} {cell}"
-    yield ""
+    return tables.plain(header, rows, f":widths: {widths}")
 
 
 def _geometric(values):
