@@ -76,7 +76,11 @@ def inventory(
     except ValueError as error:
         raise ConfigError(as_message(error)) from error
     libvirt = LibvirtSource(
-        settings.libvirt_uri, sets, Spool(settings.spool_dir), answer_s=answer_s
+        settings.libvirt_uri,
+        sets,
+        Spool(settings.spool_dir),
+        answer_s=answer_s,
+        sysfs_root=settings.sysfs_root,
     )
     ovs = None
     if settings.ovsdb_connection is not None:

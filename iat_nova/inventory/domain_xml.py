@@ -8,7 +8,7 @@ other guests: `iat_nova.inventory.pinning`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from xml.etree import ElementTree
 
 from iat_nova.common.cpulist import parse_cpus
@@ -28,18 +28,21 @@ class LibvirtDomain:
     """One domain as described by its live XML.
 
     `run` is libvirt's id, None for a domain that does not run (a stopped guest keeps its pins in
-    the XML). `vcpus` is the maximum number of vCPUs, `unplugged` the vCPUs that are not plugged
-    now. An unplugged vCPU runs nowhere, with or without a pin. `pins` holds only the vCPUs with a
-    `<vcpupin>`; other vCPUs float over `cpuset`, or over all CPUs if `cpuset` is None. An
-    unreadable pin or `cpuset` is empty. `emulator_cpus` are the CPUs to which the emulator and the
-    I/O threads are pinned.
+    the XML). `vcpus` is the maximum number of vCPUs; vCPUs that are not `plugged` run nowhere.
+    `pins` holds only plugged vCPUs with a `<vcpupin>`; other vCPUs float over `cpuset`, or over all
+    CPUs if `cpuset` is None. Pins to several CPUs are one set, the union. An unreadable pin or
+    `cpuset` is empty. `emulator_cpus` are the CPUs to which the emulator and the I/O threads are
+    pinned.
+
+    `by_numad`: numad has chosen the CPUs of vCPUs without a pin, and the XML does not name them.
+    `allowed`: the CPUs that the guest's control group allows, or None if unknown.
     """
 
     uuid: str
     run: int | None
     name: str
     vcpus: int = 0
-    unplugged: frozenset[int] = frozenset()
+    plugged: frozenset[int] = frozenset()
     pins: Mapping[int, frozenset[int]] = dataclasses.field(default_factory=dict)
     cpuset: frozenset[int] | None = None
     emulator_cpus: frozenset[int] = frozenset()
@@ -48,11 +51,14 @@ class LibvirtDomain:
     cachetune: bool = False
     nova: NovaMetadata | None = None
     warnings: tuple[Message, ...] = ()
+    by_numad: bool = False
+    allowed: frozenset[int] | None = None
 
-    @property
-    def plugged(self) -> frozenset[int]:
-        """The vCPUs that are plugged now."""
-        return frozenset(range(self.vcpus)) - self.unplugged
+    def placed(self, cpus: Sequence[Sequence[bool]]) -> LibvirtDomain:
+        """Return the domain with numad's CPUs; `cpus`: by vCPU, whether it may run on each CPU."""
+        loose = (one for vcpu, one in enumerate(cpus) if vcpu in self.plugged - self.pins.keys())
+        chosen = frozenset(cpu for one in loose for cpu, may in enumerate(one) if may)
+        return dataclasses.replace(self, cpuset=chosen or None)
 
 
 def parse(xml: str, *, uuid: str, name: str, run: int | None) -> LibvirtDomain:
@@ -84,15 +90,19 @@ class _Reading:
             self._warnings.append(message("nova-metadata-absent"))
         devices, unknown_devices = attachments.parse(self._root)
         vcpu = self._root.find("vcpu")
-        cpuset = None if vcpu is None else vcpu.get("cpuset")
+        by_numad = self._is_automatic("vcpu") or (
+            self._root.find("vcpu[@placement]") is None and self._is_automatic("numatune/memory")
+        )
+        cpuset = None if vcpu is None or by_numad else vcpu.get("cpuset")
         vcpus = self._number(self._root.findtext("vcpu"), "number of vCPUs", _MOST_VCPUS) or 0
+        plugged = self._plugged(vcpus)
         return LibvirtDomain(
             uuid=self._uuid,
             run=self._number(self._root.get("id"), "domain id"),
             name=self._name,
             vcpus=vcpus,
-            unplugged=self._unplugged(vcpus),
-            pins=dict(self._pins()),
+            plugged=plugged,
+            pins=self._pins(plugged),
             cpuset=None if cpuset is None else self._list(cpuset, "vcpu cpuset"),
             emulator_cpus=self._union("cputune/emulatorpin") | self._union("cputune/iothreadpin"),
             numa_nodes=self._union("numatune/memnode", "nodeset")
@@ -101,34 +111,46 @@ class _Reading:
             cachetune=self._allocates_cache(),
             nova=nova,
             warnings=(*self._warnings, *unknown_devices, *(nova.warnings if nova else ())),
+            by_numad=by_numad,
         )
 
-    def _unplugged(self, vcpus: int) -> frozenset[int]:
-        """Return the vCPUs that are not plugged.
+    def _plugged(self, vcpus: int) -> frozenset[int]:
+        """Return the vCPUs that are plugged.
 
         `<vcpus>` names each vCPU with its state. Without this list the first `current` vCPUs of
         `<vcpu current=...>` are plugged (libvirt, "CPU Allocation").
         """
-        states = self._root.findall("vcpus/vcpu")
-        if states:
-            named = (
+        if states := self._root.findall("vcpus/vcpu"):
+            absent = (
                 self._number(state.get("id"), "vcpus vcpu id", _MOST_VCPUS)
                 for state in states
                 if state.get("enabled") == "no"
             )
-            return frozenset(vcpu for vcpu in named if vcpu is not None and vcpu < vcpus)
-        vcpu = self._root.find("vcpu")
-        if vcpu is None or not vcpus:
-            return frozenset()
-        current = self._number(vcpu.get("current"), "vcpu current", vcpus)
-        return frozenset(range(current or vcpus, vcpus))
+            return frozenset(range(vcpus)).difference(absent)
+        vcpu = self._root.find("vcpu[@current]")
+        current = None if vcpu is None else self._number(vcpu.get("current"), "vcpu current", vcpus)
+        return frozenset(range(current or vcpus))
 
-    def _pins(self) -> Iterator[tuple[int, frozenset[int]]]:
+    def _pins(self, plugged: frozenset[int]) -> dict[int, frozenset[int]]:
+        vcpus: dict[str, list[int]] = {}  # by the text of the pin
         for pin in self._root.iterfind("cputune/vcpupin"):
             vcpu = self._number(pin.get("vcpu"), "vcpupin vcpu")
-            cpus = self._list(pin.get("cpuset", ""), "vcpupin cpuset")
-            if vcpu is not None:
-                yield vcpu, cpus
+            if vcpu in plugged:
+                vcpus.setdefault(pin.get("cpuset", ""), []).append(vcpu)
+        pins: dict[int, frozenset[int]] = {}
+        floating: list[int] = []
+        union: set[int] = set()
+        for text, members in vcpus.items():
+            cpus = self._list(text, "vcpupin cpuset")
+            if len(cpus) > 1:
+                union |= cpus
+                floating += members
+            else:
+                pins |= dict.fromkeys(members, cpus)
+        return pins | dict.fromkeys(floating, frozenset(union))
+
+    def _is_automatic(self, path: str) -> bool:
+        return self._root.find(f"{path}[@placement='auto']") is not None
 
     def _allocates_cache(self) -> bool:
         """Tell whether libvirt programs CAT or MBA for a domain; `<monitor>` only monitors."""

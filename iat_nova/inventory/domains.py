@@ -4,7 +4,8 @@
 A reading makes one request for the list (libvirt's handles carry name, UUID and run) and one for
 all guests' packet counts. The XML is requested for each guest that may have changed: after a new
 run or an event. Some changes have no event (``virsh update-device``). Therefore each reading also
-requests the oldest tenth of all XML: ten readings cover every guest.
+requests the oldest tenth of all XML: ten readings cover every guest. The CPUs of vCPUs are
+requested only where numad has chosen these: the XML does not name them.
 """
 
 from __future__ import annotations
@@ -139,7 +140,13 @@ def _described(uuid: str, handle: Any, xml: str, before: _Known | None) -> _Know
     run = handle.ID()
     if before is not None and before.digest == digest:
         return _Known(run, digest, before.domain)
-    return _Known(run, digest, domain_xml.parse(xml, uuid=uuid, name=handle.name(), run=run))
+    domain = domain_xml.parse(xml, uuid=uuid, name=handle.name(), run=run)
+    if domain.by_numad:
+        try:
+            domain = domain.placed(handle.vcpuPinInfo(libvirt.VIR_DOMAIN_AFFECT_LIVE))
+        except libvirt.libvirtError:  # `pinning` warns
+            digest = b""  # asked again with the next reading
+    return _Known(run, digest, domain)
 
 
 def _undescribed(uuid: str, handle: Any, error: Exception) -> _Known:

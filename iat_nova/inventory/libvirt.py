@@ -10,12 +10,13 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import libvirt
 
 from iat_nova.common.deadline import Deadline
-from iat_nova.inventory import pinning
+from iat_nova.inventory import cgroups, pinning
 from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.inventory.domains import Counters, LibvirtDomains, RunningGuests
@@ -70,7 +71,9 @@ class LibvirtSource:
         *,
         link: LibvirtLink | None = None,
         answer_s: float = ANSWER_S,
+        sysfs_root: str | Path = "/sys",
     ) -> None:
+        self._cgroups = Path(sysfs_root) / "fs/cgroup"
         self._link = link or LibvirtLink(uri)
         self._cpusets = cpusets
         self._spool = spool
@@ -148,7 +151,12 @@ class LibvirtSource:
     def _guests(
         self, domains: Sequence[LibvirtDomain], counters: Counters, online: frozenset[int]
     ) -> tuple[Guest, ...]:
-        told = [(domain, *self._extra_specs(domain)) for domain in domains]
+        groups = cgroups.of_guests(self._cgroups)
+        limited = [
+            dataclasses.replace(one, allowed=cgroups.allowed_cpus(groups.get(one.run or 0)))
+            for one in domains
+        ]
+        told = [(domain, *self._extra_specs(domain)) for domain in limited]
         places = pinning.place(
             [(domain, specs) for domain, specs, _ in told], self._cpusets, online
         )

@@ -26,12 +26,7 @@ _EVENTS = (
     libvirt.VIR_DOMAIN_EVENT_ID_METADATA_CHANGE,
     libvirt.VIR_DOMAIN_EVENT_ID_JOB_COMPLETED,
 )
-_REASONS = {
-    libvirt.VIR_CONNECT_CLOSE_REASON_ERROR: message("libvirt-failed"),
-    libvirt.VIR_CONNECT_CLOSE_REASON_EOF: message("libvirt-closed-by-server"),
-    libvirt.VIR_CONNECT_CLOSE_REASON_KEEPALIVE: message("libvirt-keepalive"),
-    libvirt.VIR_CONNECT_CLOSE_REASON_CLIENT: message("libvirt-closed-here"),
-}
+_REASONS = ("failed", "closed by libvirtd", "no answer to keep-alives")  # by libvirt's number
 
 
 class OtherHostError(Exception):
@@ -145,8 +140,8 @@ class LibvirtLink:
         """Note that libvirt closed the connection; no call on the connection is allowed here."""
         if self._closing or self._open is None or connection is not self._open[0]:
             return
-        closed = message("libvirt-closed", reason=reason)
-        self._fail(_REASONS.get(reason, closed), f"the connection closed (reason {reason})")
+        cause = _REASONS[reason] if reason < len(_REASONS) else str(reason)
+        self._fail(message("libvirt-closed", cause=cause), f"the connection ended: {cause}")
         self._on_hint()
 
     def _fail(self, why: Message, logged: str) -> None:

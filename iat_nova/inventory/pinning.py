@@ -80,13 +80,10 @@ class _Draft:
         self.claims: dict[int, int] = {}
         self.emulator: frozenset[int] = frozenset()
         self.warnings: list[Message] = []
-        self.plugged = domain.plugged
-        # Pins of vCPUs beyond the last, or of unplugged vCPUs, have no effect.
-        self.pins = {vcpu: pin for vcpu, pin in domain.pins.items() if vcpu in self.plugged}
 
     def claim(self, cpusets: CpuSets, users: Mapping[int, set[str]]) -> None:
         promised = self._promised()
-        for vcpu, pin in sorted(self.pins.items()):
+        for vcpu, pin in sorted(self.domain.pins.items()):
             if len(pin) != 1:
                 continue
             (cpu,) = pin
@@ -116,7 +113,7 @@ class _Draft:
         except ValueError as error:
             self.warnings.append(message("cpu-policy-unknown", error=as_message(error)))
             return None
-        return None if promised is None else promised & self.plugged
+        return None if promised is None else promised & self.domain.plugged
 
     def _owns(self, cpu: int, cpusets: CpuSets, users: Mapping[int, set[str]]) -> bool:
         if cpusets.dedicated is not None:
@@ -150,21 +147,24 @@ class _Draft:
         """Return the CPUs on which vCPUs without a claim may run.
 
         For a vCPU without a pin the guest's `cpuset` counts, or all CPUs. If the pin or `cpuset` is
-        unreadable, Nova's shared set is the better guess.
+        unreadable, Nova's shared set is the better guess. The guest's control group may allow less.
         """
         guess = shared or online
         anywhere = online if self.domain.cpuset is None else self.domain.cpuset or guess
-        loose = [pin for vcpu, pin in self.pins.items() if vcpu not in self.claims]
-        if len(self.pins) < len(self.plugged):
+        loose = [pin for vcpu, pin in self.domain.pins.items() if vcpu not in self.claims]
+        if len(self.domain.pins) < len(self.domain.plugged):
             loose.append(anywhere)
-        return frozenset[int]().union(*(pin or self.domain.cpuset or guess for pin in loose))
+            if self.domain.by_numad and self.domain.cpuset is None:
+                self.warnings.append(message("cpus-of-numad-unknown"))
+        cpus = frozenset[int]().union(*(pin or self.domain.cpuset or guess for pin in loose))
+        return cpus & (self.domain.allowed or cpus) or cpus
 
 
 def _users_of_cpus(drafts: Iterable[_Draft]) -> Mapping[int, set[str]]:
     """Map each CPU to the guests with an explicit pin to it, alone or in a set."""
     users: dict[int, set[str]] = collections.defaultdict(set)
     for draft in drafts:
-        for cpu in frozenset[int]().union(*draft.pins.values()):
+        for cpu in frozenset[int]().union(*draft.domain.pins.values()):
             users[cpu].add(draft.domain.name)
     return users
 

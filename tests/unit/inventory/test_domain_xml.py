@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import tracemalloc
 import unittest
 
 from iat_nova.inventory import attachments, domain_xml
@@ -41,6 +42,31 @@ class PlacementTest(unittest.TestCase):
         self.assertEqual({0, 1, 2}, found.emulator_cpus)
         self.assertEqual({1}, found.numa_nodes)
 
+    def test_memory_of_pins(self):
+        """Pins of absent vCPUs are skipped, the others share one set."""
+        for vcpus in (1, 16384):
+            pins = {vcpu: f"{vcpu % 7}-{4095 - vcpu}" for vcpu in range(40)}
+            xml = shapes.domain("a", run=1, vcpus=vcpus, tune=shapes.cputune(pins))
+            tracemalloc.start()
+            self.addCleanup(tracemalloc.stop)
+            found = read(xml)
+            self.assertLess(tracemalloc.get_traced_memory()[1], 4 << 20)
+            self.assertEqual(min(vcpus, len(pins)), len(found.pins))
+            self.assertEqual(1, len(set(map(id, found.pins.values()))))
+
+    def test_who_places_the_vcpus(self):
+        """numad, where the vCPUs or, unless these say otherwise, the memory is placed so."""
+        memory = "<numatune><memory mode='strict' placement='auto'/></numatune>"
+        for xml, by_numad, cpuset in (
+            (f"<vcpu placement='auto'>2</vcpu>{memory}", True, None),
+            ("<vcpu placement='auto' cpuset='0-1'>2</vcpu>", True, None),
+            (f"<vcpu>2</vcpu>{memory}", True, None),
+            (f"<vcpu placement='static' cpuset='0-1'>2</vcpu>{memory}", False, {0, 1}),
+            ("<vcpu placement='static'>2</vcpu>", False, None),
+        ):
+            found = read(f"<domain id='1'>{xml}</domain>")
+            self.assertEqual((by_numad, cpuset), (found.by_numad, found.cpuset), xml)
+
     def test_vcpus_not_plugged(self):
         """Each form of libvirt's says which vCPUs are there, and a slip says that all are."""
         listed = (
@@ -64,7 +90,6 @@ class PlacementTest(unittest.TestCase):
             with self.subTest(xml):
                 found = read(f"<domain id='1'>{xml}</domain>")
                 self.assertEqual(expected, found.plugged)
-                self.assertEqual(set(range(found.vcpus)) - expected, found.unplugged)
         for current in ("4", "x"):
             found = read(f"<domain id='1'><vcpu current='{current}'>3</vcpu></domain>")
             self.assertEqual({0, 1, 2}, found.plugged)
@@ -112,12 +137,10 @@ class PlacementTest(unittest.TestCase):
     def test_unreadable_values(self):
         """Each value that is not understood is left out, and named."""
         found = read(
-            shapes.domain(
-                "a", run=1, cpuset="zero", tune=shapes.cputune({0: "1", 1: "all"}), vcpus="two"
-            )
+            shapes.domain("a", run="two", cpuset="zero", tune=shapes.cputune({0: "1", 1: "all"}))
         )
         self.assertEqual({0: {1}, 1: set()}, found.pins)
-        self.assertEqual((0, set()), (found.vcpus, found.cpuset))
+        self.assertEqual((None, set()), (found.run, found.cpuset))
         told = str([one.values for one in found.warnings])
         for part in ("zero", "all", "two"):
             self.assertIn(part, told)

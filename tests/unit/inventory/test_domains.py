@@ -4,6 +4,8 @@
 import types
 import unittest
 
+import libvirt
+
 from iat_nova.inventory.domains import REREAD_PARTS, LibvirtDomains
 
 
@@ -32,3 +34,20 @@ class Rereading(unittest.TestCase):
                 for _ in range(REREAD_PARTS):
                     found = self.read()
                 self.assertEqual({2}, set(found.values()))
+
+    def test_the_choice_of_numad(self):
+        """libvirt is asked where the XML does not name the CPUs: once, or again after an error."""
+        handle, asked = self.handle("a"), []
+
+        def answer(flags):
+            asked.append(flags)
+            if len(asked) == 1:
+                raise libvirt.libvirtError("not now")
+            return [(False, True, True, False)] * 2
+
+        handle.XMLDesc = lambda _flags: "<domain id='1'><vcpu placement='auto'>2</vcpu></domain>"
+        handle.vcpuPinInfo = answer
+        domains = LibvirtDomains(types.SimpleNamespace(listAllDomains=lambda _flags: [handle]))
+        found = [domains.read().domains[0].cpuset for _ in range(3)]
+        self.assertEqual([None, {1, 2}, {1, 2}], found)
+        self.assertEqual([libvirt.VIR_DOMAIN_AFFECT_LIVE] * 2, asked)

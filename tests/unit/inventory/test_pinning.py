@@ -20,6 +20,7 @@ def guest(name, run=1, vcpus=2, cpuset=None, **pins):
         run=run,
         name=name,
         vcpus=vcpus,
+        plugged=frozenset(range(vcpus)),
         pins={int(vcpu[1:]): frozenset(cpus) for vcpu, cpus in pins.items()},
         cpuset=cpuset,
     )
@@ -113,17 +114,32 @@ class OneGuestTest(unittest.TestCase):
         (no_sets,) = place(guest("e", vcpus=1, v0=()), cpusets=CpuSets())
         self.check(no_sets, (), ONLINE)
 
-    def test_pin_beyond_the_last_vcpu(self):
-        """A pin for a vCPU that the guest has not counts for nothing."""
-        (found,) = place(guest("a", vcpus=1, v0={4}, v3={5}))
-        self.check(found, {4}, ())
+    def test_control_group(self):
+        """vCPUs float within what the kernel allows, as long as that leaves a CPU."""
+        for allowed, expected in (({1, 5}, {1}), ({7}, {0, 1}), (set(), {0, 1}), (None, {0, 1})):
+            domain = guest("a", cpuset=frozenset({0, 1}))
+            (found,) = place(dataclasses.replace(domain, allowed=allowed))
+            self.check(found, (), expected)
+
+    def test_numad(self):
+        """Where libvirt does not say what numad has chosen, a warning does."""
+        unknown = dataclasses.replace(guest("a", vcpus=2, v0={4}), by_numad=True)
+        known = unknown.placed(((True,) * 8, (False, True)))
+        for domain, floating, codes in (
+            (unknown, ONLINE - {4}, ["cpus-of-numad-unknown"]),
+            (known, {1}, []),
+        ):
+            (found,) = place(domain)
+            self.check(found, {4}, floating)
+            self.assertEqual(codes, [one.code for one in found.warnings])
 
 
 class UnpluggedTest(unittest.TestCase):
     """A vCPU that is not plugged runs nowhere."""
 
     def unplugged(self, *vcpus, **more):
-        return dataclasses.replace(guest("a", vcpus=4, **more), unplugged=frozenset(vcpus))
+        plugged = frozenset(range(4)).difference(vcpus)
+        return dataclasses.replace(guest("a", vcpus=4, **more), plugged=plugged)
 
     def test_nothing_floats(self):
         """Where all plugged vCPUs have CPUs of their own, nothing floats."""
@@ -133,7 +149,7 @@ class UnpluggedTest(unittest.TestCase):
     def test_pin_of_an_unplugged_vcpu(self):
         """Its CPU is free for others, and the policy's promise of a CPU waits for it."""
         specs = {"hw:cpu_policy": "dedicated"}
-        one = self.unplugged(1, 2, 3, v0={4}, v1={5}, v2={1, 2})
+        one = self.unplugged(1, 2, 3, v0={4})
         first, second = place((one, specs), guest("b", run=2, v0={5}, v1={6}))
         self.assertEqual(({4}, set(), ()), (first.dedicated, first.floating, first.warnings))
         self.assertEqual(({5, 6}, ()), (second.dedicated, second.warnings))
