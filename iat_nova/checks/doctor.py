@@ -149,13 +149,9 @@ def _has(said: Message, part: Message) -> bool:
 
 
 def _chosen(choice: ChosenInterface) -> Finding:
-    """Return the finding on a chosen interface; the remedy of a refused interface is its own."""
-    cause, remedy = choice.why, None
-    state, advice = (cause.values.get(name) for name in ("state", "remedy"))
-    if isinstance(state, Message) and isinstance(advice, Message):
-        cause, remedy = state, advice
-    said = message("interface-chosen", chosen=choice.chosen, cause=cause)
-    return Finding(choice.role, Level.CHOSEN, said, remedy)
+    """Return the finding on a chosen interface."""
+    state = message("interface-chosen", chosen=choice.chosen, cause=choice.why)
+    return Finding(choice.role, Level.CHOSEN, state, choice.remedy)
 
 
 def can_enforce(found: list[Finding]) -> bool:

@@ -139,7 +139,7 @@ def _run(
         machine = sources.machine(settings)
     for one in machine.choices:
         level = logging.WARNING if one.denied else logging.INFO
-        LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.why)
+        LOG.log(level, "%s: %s (%s)", one.role, one.chosen, one.reason)
     owned = ownership(settings, machine)
     with owned.held(adopt=True) as left:
         host = sources.host_reader(settings, machine, owned.finish, left)

@@ -31,7 +31,6 @@ ALLOWED = {
     "hardware/kernel/capabilities.py": "/proc",
     "hardware/counters/cha.py": "sysfs",
     "hardware/cat/cpuid.py": "/dev/cpu",
-    "hardware/counters/events.py": "/proc",
     "hardware/kernel/locks.py": "/proc/locks",
     "hardware/kernel/msr.py": "/dev/cpu, sysfs",
     "hardware/counters/perf_event.py": "/proc",

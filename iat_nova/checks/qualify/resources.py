@@ -11,6 +11,7 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters.cha import ChaPerf, Pmu, cha_pmus
 from iat_nova.hardware.counters.events import ChaEvents
+from iat_nova.hardware.host.cures import Symptom, find
 from iat_nova.hardware.host.probe import Host
 from iat_nova.model import CacheDomain, message
 from iat_nova.model.message import MessageError
@@ -78,8 +79,8 @@ class SlicePmus:
             raise Unavailable(message("slices-not-counted"))
         pmus = cha_pmus(host.roots.pmus)
         if not pmus:
-            remedy = message("load-module", module="intel_uncore")
-            raise Unavailable(message("cha-pmus-not-shown"), remedy)
+            absent = find(Symptom.CHA, host)
+            raise Unavailable(absent.state, absent.remedy)
         domains = {cpu: cache.id for cache in host.topology.caches() for cpu in cache.cpus}
         self._readers = [_only(pmu, host.model.cha, domains) for pmu in pmus]
         try:

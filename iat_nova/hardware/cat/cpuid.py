@@ -80,7 +80,8 @@ def _opened(cpu: int, devices: Path) -> Iterator[int]:
         with path.open("rb", buffering=0) as file:
             yield file.fileno()
     except OSError as error:
-        raise HardwareError(unusable(path, error), message("load-cpuid")) from error
+        remedy = message("load-module", module="cpuid")
+        raise HardwareError(unusable(path, error), remedy) from error
 
 
 def _offered(fd: int) -> int:

@@ -158,16 +158,11 @@ class ResctrlFs:
         raise self._no_allocation()
 
     def _no_allocation(self) -> HardwareError:
+        state = message("resctrl-absent", path=str(self.root))
         if (self.root / "info").is_dir():
             has = tuple(self._folders("info"))
-            return HardwareError(
-                message("resctrl-without-l3", path=str(self.root), resources=has),
-                message("boot-with-l3cat"),
-            )
-        return HardwareError(
-            message("resctrl-absent", path=str(self.root)),
-            message("mount-resctrl-l3", path=str(self.root)),
-        )
+            state = message("resctrl-without-l3", path=str(self.root), resources=has)
+        return HardwareError(state, message("doctor-says-why"))
 
     def groups(self) -> tuple[str, ...]:
         """Return the names of all control groups except the default group."""

@@ -136,7 +136,7 @@ class ChaPerf:
         if not pmus:
             raise HardwareError(
                 message("uncore-cha-absent", path=str(DEVICES)),
-                message("load-intel-uncore"),
+                message("load-module", module="intel_uncore"),
             )
         chosen = [pmus[number] for number in spread(len(pmus), self._slices)]
         self._factor = (len(pmus), len(chosen))

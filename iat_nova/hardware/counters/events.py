@@ -11,9 +11,10 @@ An unknown model gets no events: a wrong event would silently count something el
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.counters.perf_event import PERF_TYPE_RAW, PerfEvent
 
 
@@ -42,7 +43,8 @@ class Model:
     """A CPU generation: name and events.
 
     `fabric` lists AMD's events of the data fabric: lines that devices wrote, one event per IO root
-    complex of a socket. No event of AMD distinguishes hits from misses.
+    complex of a socket. No event of AMD distinguishes hits from misses. `linux`: releases with the
+    generation's CHA PMUs; an older kernel may show them as ``uncore_type_*``, without names.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Model:
     cha: ChaEvents | None = None  # None: DDIO's hits and misses cannot be counted
     ddio_msr: bool = True  # IIO_LLC_WAYS 0xC8B exists
     fabric: tuple[Mapping[str, int], ...] = ()
+    linux: str = ""
 
 
 INTEL_ARCHITECTURAL = CoreEvents(
@@ -117,8 +120,19 @@ _ICX_CHA = ChaEvents(
 BROADWELL = Model("Haswell-EP, Broadwell-EP, Broadwell-DE", INTEL_ARCHITECTURAL, ddio_msr=False)
 SKYLAKE = Model("Skylake-SP, Cascade Lake", INTEL_ARCHITECTURAL, _SKX_CHA)
 ICE_LAKE = Model("Ice Lake-SP", INTEL_ARCHITECTURAL, _ICX_CHA)
-SAPPHIRE_RAPIDS = Model("Sapphire Rapids, Emerald Rapids", INTEL_ARCHITECTURAL, _ICX_CHA)
-GRANITE_RAPIDS = Model("Granite Rapids", INTEL_ARCHITECTURAL, _ICX_CHA)
+SAPPHIRE_RAPIDS = Model(
+    "Sapphire Rapids, Emerald Rapids",
+    INTEL_ARCHITECTURAL,
+    _ICX_CHA,
+    linux="5.15 (Emerald Rapids: 6.3)",
+)
+GRANITE_RAPIDS = Model("Granite Rapids", INTEL_ARCHITECTURAL, _ICX_CHA, linux="6.8")
+# Linux drives their CHAs as Granite Rapids' (gnr_uncore_init in arch/x86/events/intel/uncore.c).
+SIERRA_FOREST = dataclasses.replace(
+    GRANITE_RAPIDS,
+    name="Sierra Forest, Grand Ridge, Clearwater Forest",
+    linux="6.8 (Clearwater Forest: 6.14)",
+)
 
 
 def _upstream_writes(roots: int) -> tuple[Mapping[str, int], ...]:
@@ -146,9 +160,10 @@ _AMD_MODELS: Mapping[tuple[int, int], Model] = {
 }
 """By family, and model without its lowest four bits."""
 
+HASWELL = 0x3F
 # Family 6 models, arch/x86/include/asm/intel-family.h.
 _INTEL_MODELS = {
-    0x3F: BROADWELL,  # Haswell-EP and -EX: Xeon E5 and E7 v3
+    HASWELL: BROADWELL,  # Haswell-EP and -EX: Xeon E5 and E7 v3
     0x4F: BROADWELL,  # Xeon E5 and E7 v4
     0x56: BROADWELL,  # Broadwell-DE: Xeon D-1500
     0x55: SKYLAKE,
@@ -158,17 +173,48 @@ _INTEL_MODELS = {
     0xCF: SAPPHIRE_RAPIDS,  # Emerald Rapids
     0xAD: GRANITE_RAPIDS,
     0xAE: GRANITE_RAPIDS,  # Granite Rapids-D
+    0xAF: SIERRA_FOREST,
+    0xB6: SIERRA_FOREST,  # Grand Ridge
+    0xDD: SIERRA_FOREST,  # Clearwater Forest
+}
+
+X86, ARM = "x86", "Arm"
+_ARCHITECTURES = {
+    "cpu family": X86,
+    "CPU implementer": ARM,
+    "hart": "RISC-V",
+    "bogomips per cpu": "s390",
+    "timebase": "Power",
+    "CPU Family": "LoongArch",
+    "cpu model": "MIPS",
+}
+"""By a field that only this architecture has in /proc/cpuinfo."""
+_NAMES = ("model name", "uarch", "isa", "cpu", "machine", "Model Name")
+"""Fields of /proc/cpuinfo with the CPU's name, the first that is there."""
+
+# Implementers of Arm's MIDR_EL1 with servers, arch/arm64/include/asm/cputype.h.
+_IMPLEMENTERS = {
+    0x41: "Arm",
+    0x43: "Cavium",
+    0x46: "Fujitsu",
+    0x48: "HiSilicon",
+    0x4E: "NVIDIA",
+    0x50: "APM",
+    0x51: "Qualcomm",
+    0x6D: "Microsoft",
+    0xC0: "Ampere",
 }
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class CpuModel:
-    """Vendor, family and model of the CPU (``/proc/cpuinfo``)."""
+    """Vendor, family, model and name of the CPU, and its architecture; "" if unknown."""
 
     vendor: str
     family: int
     model: int
     name: str = ""
+    architecture: str = X86
 
     @property
     def known(self) -> Model | None:
@@ -181,25 +227,50 @@ class CpuModel:
 
 
 def cpu_fields(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
-    """Return the fields of the first CPU in ``/proc/cpuinfo``."""
-    fields: dict[str, str] = {}
-    for line in cpuinfo.read_text(errors="replace").splitlines():
-        key, colon, value = line.partition(":")
-        if not colon:
-            break  # one block per CPU: the first suffices
-        fields[key.strip()] = value.strip()
+    """Return the fields in ``/proc/cpuinfo``, each as its first CPU has it."""
+    return {name: values[0] for name, values in _all_fields(cpuinfo).items()}
+
+
+def _all_fields(cpuinfo: Path) -> dict[str, list[str]]:
+    fields: dict[str, list[str]] = {}
+    for line in text_of(cpuinfo).splitlines():
+        name, colon, value = line.partition(":")
+        if colon:
+            fields.setdefault(name.strip(), []).append(value.strip())
     return fields
 
 
-def cpu_model(cpuinfo: Path = Path("/proc/cpuinfo")) -> CpuModel:
+def cpu_model(
+    cpuinfo: Path = Path("/proc/cpuinfo"), cpus: Path = Path("/sys/devices/system/cpu")
+) -> CpuModel:
     """Return the CPU model of this host; unknown fields are empty or zero."""
-    fields = cpu_fields(cpuinfo)
+    every = _all_fields(cpuinfo)
+    fields = {name: values[0] for name, values in every.items()}
+    architecture = next((_ARCHITECTURES[name] for name in _ARCHITECTURES if name in fields), "")
+    name = next((fields[name] for name in _NAMES if fields.get(name)), "")
+    midr = text_of(cpus / "cpu0/regs/identification/midr_el1")
+    if architecture == ARM or (midr and not architecture):
+        return CpuModel("", 0, 0, _arm_name(every, midr), ARM)
     return CpuModel(
         vendor=fields.get("vendor_id", ""),
         family=_number(fields, "cpu family"),
         model=_number(fields, "model"),
-        name=fields.get("model name", ""),
+        name=name,
+        architecture=architecture,
     )
+
+
+def _arm_name(fields: Mapping[str, Sequence[str]], midr: str) -> str:
+    """Return implementer and parts by ``/proc/cpuinfo``, else by MIDR_EL1 of the first CPU."""
+    implementer, parts = (fields.get(f"CPU {name}", ()) for name in ("implementer", "part"))
+    try:
+        register = int(midr, 16) if midr else 0
+        number = int(implementer[0], 16) if implementer else register >> 24 & 0xFF
+    except ValueError:
+        return f"implementer {implementer or midr}"
+    known = _IMPLEMENTERS.get(number, "unknown")
+    several = ", ".join(dict.fromkeys(parts)) or f"{register >> 4 & 0xFFF:#x}"
+    return f"implementer {number:#x} ({known}), part {several}"
 
 
 def _number(fields: Mapping[str, str], name: str) -> int:

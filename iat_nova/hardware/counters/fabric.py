@@ -50,7 +50,7 @@ class FabricPerf:
         if pmu is None:
             raise HardwareError(
                 message("amd-df-absent", path=str(DEVICES)),
-                message("load-amd-uncore"),
+                message("load-module", module="amd_uncore"),
             )
         caches = self._caches()
         self._domains = {cache.id: cache.package for cache in caches}

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a host offers of Intel I/O RDT: classes of service and RMIDs of devices. Reads only.
 
-Granite Rapids, Sierra Forest and later CPUs have it. Source: Intel RDT architecture specification
+Granite Rapids and Sierra Forest have it. Source: Intel RDT architecture specification
 (document 356688). Nothing here has met silicon.
 """
 

@@ -21,6 +21,7 @@ from iat_nova.hardware.ddio.iordt_monitor import PortMonitor
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
 from iat_nova.hardware.host import counter_choice
+from iat_nova.hardware.host.cures import cache_allocation
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine, TenantsAndPorts
 from iat_nova.hardware.host.probe import Host, without_cat, writes_refused
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
@@ -246,11 +247,9 @@ def _cat(host: Host, wanted: str) -> ChosenInterface:
     if wanted == PQOS:
         load()  # the error names the package to install
         return ChosenInterface("cat", wanted, ASKED)
-    try:
-        host.fs.info()
-    except HardwareError as error:
+    if (error := cache_allocation(host)) is not None:
         if wanted != "auto" or host.kernel_has_resctrl:
-            raise
+            raise error
         load()
         return ChosenInterface("cat", PQOS, message("pqos-instead", error=error.state))
     return ChosenInterface("cat", "resctrl", message("resctrl-arbitrates"))
@@ -319,9 +318,11 @@ def _ddio(
     if wanted not in ("auto", "none") and refused is not None:
         state = message("ddio-interface-refused", wanted=wanted, reason=refused.state)
         raise HardwareError(state, refused.remedy)
-    why = ASKED if refused is None else refused.message
+    if refused is None:
+        refused = HardwareError(ASKED)
     denied = wanted == "auto" and _has_ddio_register(host)
-    return FixedDdio(lambda: _static_ddio(host), why), ChosenInterface("ddio", "none", why, denied)
+    fixed = FixedDdio(lambda: _static_ddio(host), refused.message)
+    return fixed, ChosenInterface("ddio", "none", refused.state, denied, refused.remedy)
 
 
 def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, ChosenInterface]:

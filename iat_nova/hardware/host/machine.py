@@ -29,13 +29,20 @@ from iat_nova.model import CacheDomain, DomainInventory, Message, message
 class ChosenInterface:
     """One role (cat, ddio, counters, ddio counters), the chosen interface, and the reason.
 
-    `denied`: the CPU has a better interface, which a repairable problem prevents.
+    `denied`: the CPU has a better interface, which a repairable problem prevents. `remedy`: how to
+    get the better interface, or None.
     """
 
     role: str
     chosen: str
     why: Message
     denied: bool = False
+    remedy: Message | None = None
+
+    @property
+    def reason(self) -> Message:
+        """The reason, with the remedy if there is one."""
+        return HardwareError(self.why, self.remedy).message
 
 
 ASKED = message("asked-for")

@@ -26,6 +26,7 @@ from iat_nova.hardware.counters.fabric import fabric_pmu
 from iat_nova.hardware.ddio import iordt
 from iat_nova.hardware.ddio.iordt_registers import TagRegisters
 from iat_nova.hardware.ddio.ways import IoAllocDdio
+from iat_nova.hardware.host.cures import Symptom, cache_allocation, find
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
@@ -90,7 +91,7 @@ class Host:
         self.fs = fs or ResctrlFs(roots.resctrl, roots.proc / "mounts")
         self.msr = msr or Msr(roots.msr, roots.msr_parameters)
         self.memory = PhysicalMemory(roots.memory)
-        self.cpu_model = events.cpu_model(roots.proc / "cpuinfo")
+        self.cpu_model = events.cpu_model(roots.proc / "cpuinfo", roots.cpus)
         self.resctrl = Resctrl(
             self.fs, self.topology, coupled=self.cpu_model.known is events.SKYLAKE
         )
@@ -116,6 +117,12 @@ class Host:
         return {cache.id: self.msr.read(cache.cpus[0], IIO_LLC_WAYS) for cache in caches}
 
     @property
+    def lockdown(self) -> str:
+        """The kernel's lockdown; empty if it permits writes to registers."""
+        setting = text_of(self.roots.lockdown).partition("[")[2].partition("]")[0]
+        return "" if setting == "none" else setting
+
+    @property
     def kernel_has_resctrl(self) -> bool:
         """Whether the kernel has resctrl for this CPU, mounted or not."""
         return "resctrl" in text_of(self.roots.proc / "filesystems").split()
@@ -133,12 +140,14 @@ def findings(host: Host, *, agent: int | None = None) -> list[Finding]:
     only another maker's or later CPUs have, and that are not there, have no finding.
     """
     found = []
-    for look in (_cpu, _clusters, _resctrl, _msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha):
+    of_x86 = (_msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha, _pqos_library)
+    x86 = host.cpu_model.architecture == events.X86
+    for look in (_cpu, _clusters, _resctrl, *(of_x86 if x86 else ())):
         try:
             found += look(host)
         except HardwareError as error:
             found.append(refusal(look.__name__.strip("_"), error))
-    return [*found, *_pqos_library(host), *_pqos(host, agent)]
+    return [*found, *_pqos(host, agent)]
 
 
 def owners(host: Host) -> tuple[Message, ...]:
@@ -164,21 +173,16 @@ def refusal(subject: str, error: HardwareError, level: Level = Level.MISSING) ->
 
 
 def _cpu(host: Host) -> list[Finding]:
-    cpu = host.cpu_model
-    name = cpu.name or cpu.vendor or "unknown"
-    if host.model is not None:
-        known = message("cpu-known", name=name, tables=host.model.name)
-        return [Finding("CPU", Level.OK, known)]
-    unknown = message(
-        "cpu-unknown", name=name, vendor=cpu.vendor, family=cpu.family, model=cpu.model
-    )
-    return [Finding("CPU", Level.MISSING, unknown, message("report-cpu"))]
+    if host.model is None:
+        return [refusal("CPU", find(Symptom.EVENTS, host))]
+    name = host.cpu_model.name or host.cpu_model.vendor
+    return [Finding("CPU", Level.OK, message("cpu-known", name=name, tables=host.model.name))]
 
 
 def _resctrl(host: Host) -> list[Finding]:
-    root = host.roots.resctrl
-    if not (root / "schemata").exists():
-        return [_no_resctrl(host)]
+    if (error := cache_allocation(host)) is not None:
+        return [refusal("resctrl", error)]
+    root = host.fs.root
     again = message("remount-resctrl", path=str(root))
     domains = host.resctrl.domains()
     foreign = host.resctrl.foreign_groups()
@@ -221,29 +225,6 @@ def _resctrl(host: Host) -> list[Finding]:
     return found
 
 
-def _no_resctrl(host: Host) -> Finding:
-    if host.kernel_has_resctrl:
-        state = message("resctrl-not-mounted")
-        remedy = message("mount-resctrl", path=str(host.roots.resctrl))
-    elif "cat_l3" in _flags(host):
-        state = message("resctrl-not-in-kernel")
-        remedy = message("boot-with", parameter="rdt=l3cat")
-    else:
-        return Finding("resctrl", Level.MISSING, *_no_cat(host))
-    return Finding("resctrl", Level.MISSING, state, remedy)
-
-
-def _no_cat(host: Host) -> tuple[Message, Message]:
-    if "hypervisor" in _flags(host):
-        return message("no-cat-virtual-machine"), message("use-compute-host")
-    return message("no-cat"), message("use-other-cpu")
-
-
-def _flags(host: Host) -> frozenset[str]:
-    """Return the words of /proc/cpuinfo, of which the flags are a part."""
-    return frozenset(text_of(host.roots.proc / "cpuinfo").split())
-
-
 def without_cat(host: Host, *, flag: bool = False) -> HardwareError | None:
     """Return an error if this host's CPU has no cache allocation, the cause of other errors.
 
@@ -251,10 +232,12 @@ def without_cat(host: Host, *, flag: bool = False) -> HardwareError | None:
     allocation: its kernel tries a register, and only a mounted resctrl shows L3. `flag`: only the
     CPU's flag counts.
     """
-    of_kernel = (host.roots.resctrl / "schemata").exists() or host.kernel_has_resctrl
-    if "cat_l3" in _flags(host) or (of_kernel and not flag):
+    of_kernel = (host.fs.root / "schemata").exists() or host.kernel_has_resctrl
+    if "cat_l3" in text_of(host.roots.proc / "cpuinfo").split() or (of_kernel and not flag):
         return None
-    return HardwareError(*_no_cat(host))
+    if of_kernel and host.cpu_model.architecture != events.X86:
+        return find(Symptom.EVENTS, host)
+    return find(Symptom.L3 if of_kernel else Symptom.RESCTRL, host)
 
 
 def _in_no_domain(host: Host, domains: Iterable[CacheDomain]) -> list[Finding]:
@@ -284,8 +267,7 @@ def _msr(host: Host) -> list[Finding]:
     if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
         found = [Finding("msr driver", Level.OK, message("msr-loaded"))]
     else:
-        remedy = message("load-module", module="msr")
-        found = [Finding("msr driver", Level.MISSING, message("msr-not-loaded"), remedy)]
+        found = [refusal("msr driver", find(Symptom.MSR, host))]
     subjects = ("msr writes", _writes_off(host)), ("lockdown", _locked_down(host))
     return found + [refusal(subject, error) for subject, error in subjects if error is not None]
 
@@ -357,10 +339,7 @@ def _cha(host: Host) -> list[Finding]:
         cpus = format_cpus(pmus[0].cpumask)
         state = message("cha-counted", slices=len(pmus), cpus=cpus)
         return [Finding("CHA PMUs", Level.OK, state)]
-    if not intel:
-        return _fabric(host)
-    remedy = message("load-module", module="intel_uncore")
-    return [Finding("CHA PMUs", Level.MISSING, message("cha-absent"), remedy)]
+    return [refusal("CHA PMUs", find(Symptom.CHA, host))] if intel else _fabric(host)
 
 
 def _fabric(host: Host) -> list[Finding]:
@@ -375,8 +354,7 @@ def _fabric(host: Host) -> list[Finding]:
         return [*found, Finding(subject, Level.MISSING, message("fabric-events-unknown"))]
     pmu = fabric_pmu(host.roots.pmus)
     if pmu is None:
-        remedy = message("load-module", module="amd_uncore")
-        return [*found, Finding(subject, Level.MISSING, message("fabric-absent"), remedy)]
+        return [*found, refusal(subject, find(Symptom.FABRIC, host))]
     state = message("fabric-counted", cpus=format_cpus(pmu.cpumask))
     return [*found, Finding(subject, Level.OK, state)]
 
@@ -385,7 +363,7 @@ def _pqos_library(host: Host) -> list[Finding]:
     try:
         name = load()._name
     except HardwareError as error:
-        if (host.roots.resctrl / "schemata").exists():
+        if (host.fs.root / "schemata").exists():
             return [Finding("libpqos", Level.NOTE, message("libpqos-not-needed"))]
         return [refusal("libpqos", error)]
     return [Finding("libpqos", Level.OK, message("libpqos-usable", library=name))]
@@ -406,20 +384,12 @@ def writes_refused(host: Host) -> HardwareError | None:
 
 
 def _writes_off(host: Host) -> HardwareError | None:
-    parameter = host.roots.msr_parameters / "allow_writes"
-    if text_of(parameter) != "off":
-        return None
-    return HardwareError(
-        message("msr-writes-refused"), message("allow-msr-writes", path=str(parameter))
-    )
+    off = text_of(host.roots.msr_parameters / "allow_writes") == "off"
+    return find(Symptom.MSR_WRITES, host) if off else None
 
 
 def _locked_down(host: Host) -> HardwareError | None:
-    locked = text_of(host.roots.lockdown)
-    if not locked or "[none]" in locked:
-        return None
-    setting = locked.partition("[")[2].partition("]")[0]
-    return HardwareError(message("kernel-locked-down", setting=setting), message("unlock-kernel"))
+    return find(Symptom.LOCKDOWN, host) if host.lockdown else None
 
 
 def split_siblings(topology: Topology, owner: Mapping[int, str]) -> list[Finding]:

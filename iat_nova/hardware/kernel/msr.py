@@ -109,7 +109,7 @@ class Msr:
 
 
 _ADVICE = {
-    errno.ENOENT: message("load-msr"),
+    errno.ENOENT: message("load-module", module="msr"),
     errno.EPERM: message("give-msr-right"),
     errno.EACCES: message("give-msr-right"),
     errno.EIO: message("register-absent"),

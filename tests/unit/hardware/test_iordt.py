@@ -129,7 +129,7 @@ class Doctor(test_probe.HostCase):
         trees.put_cpuid(self.roots.msr, 0)
         self.check_missing("iordt-not-in-cpu")
         (self.roots.msr / "0/cpuid").unlink()
-        self.check_missing("file-unusable", "load-cpuid")
+        self.check_missing("file-unusable", "load-module")
         self.roots.irdt.unlink()
         self.assertNotIn("I/O RDT", self.findings())  # Skylake never has it
         self.be("granite rapids")

@@ -383,7 +383,7 @@ class Resctrls(Applying):
     def test_not_mounted(self):
         """Without the file system the text says how to mount it."""
         empty = ResctrlFs(self.folder)
-        with raises(self, HardwareError, "mount -t resctrl resctrl"):
+        with raises(self, HardwareError, "no L3 cache allocation there"):
             Resctrl(empty, self.cpus.topology).domains()
 
     def test_the_lock_is_shared(self):
