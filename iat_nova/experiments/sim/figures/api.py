@@ -35,8 +35,8 @@ class ClaimFinding:
     name of the part (such as ``4`` instances, or a mask). `measured`: a number in the claim's unit;
     the two ends of a spread if the published range is a spread over workloads; for an order,
     whether the order holds; None if not measured. `reason`: the observation in plain words and, for
-    a missed claim, the known cause. `published`: the number of a part that ``claims.yaml`` lacks;
-    findings on listed parts follow the file's order. `points`: a larger tolerance, in the unit of
+    a missed claim, the known cause. `published`: the number of a part that ``claims.yaml`` does
+    not list. `points`: a larger tolerance, in the unit of
     the claim, where the claim has one.
     """
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import enum
 import functools
@@ -42,8 +41,8 @@ class DataSet(enum.StrEnum):
 class Claim:
     """One published claim. `published`: a number, an interval, or None for an order or a sign.
 
-    A claim that is several has the published number of each in `parts`, in the original's order.
-    `digits`: the decimals in print. `calibration`: names of the parts that a constant is fitted on,
+    A claim that is several has the published number of each in `parts`, by name. `digits`: the
+    decimals in print. `calibration`: names of the parts that a constant is fitted on,
     or True for the whole claim. `validation`: nothing was fitted on the claim, nor chosen by it.
     `why`: the mechanism by which the emulated server misses the claim.
     """
@@ -54,7 +53,7 @@ class Claim:
     kind: ClaimKind
     unit: str | None
     published: Published
-    parts: tuple[float, ...] = ()
+    parts: Mapping[str, float] = dataclasses.field(default_factory=dict)
     digits: int = 0
     calibration: bool | tuple[str, ...] = False
     validation: bool = False
@@ -104,7 +103,7 @@ def ends(claim: str) -> tuple[float, float]:
 
 
 def judge(findings: Iterable[ClaimFinding]) -> list[ClaimVerdict]:
-    """Return the verdict on each finding. Raises KeyError on a claim that nobody published.
+    """Return the verdict on each finding. Raises KeyError on a claim or part not published.
 
     A number meets a published number or range within `TOLERANCE` of the nearer end. A number meets
     a claim strictly if within the range, or if equal to the published number in the printed digits.
@@ -112,7 +111,6 @@ def judge(findings: Iterable[ClaimFinding]) -> list[ClaimVerdict]:
     if also no end lies outside the published range. A bound has no tolerance. An order holds or
     does not.
     """
-    seen: dict[str, int] = {}
     verdicts = []
     for finding in findings:
         claim = load()[finding.claim]
@@ -120,8 +118,7 @@ def judge(findings: Iterable[ClaimFinding]) -> list[ClaimVerdict]:
         if finding.part is not None:
             published = finding.published
             if claim.parts:
-                published = claim.parts[seen.setdefault(claim.id, 0)]
-                seen[claim.id] += 1
+                published = claim.parts[finding.part]
         verdicts.append(_verdict(claim, finding, published))
     return verdicts
 
@@ -129,20 +126,21 @@ def judge(findings: Iterable[ClaimFinding]) -> list[ClaimVerdict]:
 def missing(figure: str, verdicts: Iterable[ClaimVerdict]) -> list[ClaimVerdict]:
     """Return a verdict "not met" for each claim of a figure on which there is no finding.
 
-    A claim that is several has one for each part, known by its number, on which there is none.
+    A claim that is several has one for each part on which there is none.
     """
-    judged = collections.Counter(verdict.claim.split("/")[0] for verdict in verdicts)
-    left = []
+    verdicts = list(verdicts)
+    judged = {verdict.claim for verdict in verdicts}
+    judged |= {verdict.claim.partition("/")[0] for verdict in verdicts}
+    unjudged = []
     for claim in load().values():
         if claim.figure != figure:
             continue
-        parts = list(enumerate(claim.parts or (claim.published,), 1))
-        for number, published in parts[judged[claim.id] :]:
-            name = f"{claim.id}/{number}" if claim.parts else claim.id
-            finding = ClaimFinding(claim.id, None, NOT_MEASURED)
-            verdict = _verdict(claim, finding, published)
-            left.append(dataclasses.replace(verdict, claim=name))
-    return left
+        parts: list[tuple[str | None, Published]] = [*claim.parts.items()]
+        for part, published in parts or [(None, claim.published)]:
+            if (claim.id if part is None else f"{claim.id}/{part}") not in judged:
+                finding = ClaimFinding(claim.id, None, NOT_MEASURED, part=part)
+                unjudged.append(_verdict(claim, finding, published))
+    return unjudged
 
 
 def meets(
@@ -202,18 +200,19 @@ def _ends(value: float | tuple[float, float]) -> tuple[float, ...]:
 
 def _claim(item: Mapping[str, Any]) -> Claim:
     printed = item.get("range")
-    several = printed is not None and isinstance(printed[0], list)
-    flat = [end for one in printed or () for end in (one if several else [one])]
+    parts: Mapping[str, int | float] = item.get("parts", {})
     fitted = item.get("calibration", False)
+    if parts and not isinstance(fitted, bool) and not set(fitted) <= set(parts):
+        raise ValueError(f"{item['id']}: calibration names {fitted}, the parts are {list(parts)}")
     return Claim(
         id=item["id"],
         figure=item["figure"],
         text=item["claim"],
         kind=ClaimKind(item["kind"]),
         unit=item.get("unit"),
-        published=None if printed is None or several else _interval(*printed),
-        parts=tuple(map(float, flat)) if several else (),
-        digits=max((_decimals(end) for end in flat), default=0),
+        published=None if printed is None else _interval(*printed),
+        parts={name: float(number) for name, number in parts.items()},
+        digits=max(map(_decimals, [*(printed or ()), *parts.values()]), default=0),
         calibration=fitted if isinstance(fitted, bool) else tuple(fitted),
         validation=item.get("validation", False),
         why=item.get("why", ""),
