@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import logging
 import os
 import pwd
 import subprocess
 import sys
-import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from iat_nova.hardware.kernel.capabilities import NUMBERS, become, held
@@ -24,6 +24,7 @@ from iat_nova.model.message import MessageError
 UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
 """The shipped unit, and DevStack's unit, which runs as root."""
 _NOBODY = "nobody"
+_LOG = logging.getLogger(__name__)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,21 +76,17 @@ def service(run: Callable[..., Any] = subprocess.run) -> Service:
             return SHIPPED
         shown = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
         if shown.get("LoadState") == "loaded":
-            return _of_unit(shown)
+            user = shown.get("User") or "root"
+            named = frozenset(shown.get("AmbientCapabilities", "").upper().split())
+            return Service(user, frozenset(NUMBERS) if user == "root" else named & NUMBERS.keys())
     return SHIPPED
-
-
-def _of_unit(shown: Mapping[str, str]) -> Service:
-    user = shown.get("User") or "root"
-    named = frozenset(shown.get("AmbientCapabilities", "").upper().split())
-    return Service(user, frozenset(NUMBERS) if user == "root" else named & NUMBERS.keys())
 
 
 def run_as(who: Service, what: Callable[[], Any]) -> Any:
     """Run a function with the service's rights; return the function's result (plain JSON values).
 
-    The function runs in a child process. Raises `NotPossible` if the rights cannot be assumed, and
-    `RuntimeError` with the traceback if the function fails.
+    The function runs in a child process. Raises `NotPossible` if the rights cannot be assumed or do
+    not suffice to read a file, such as the program. Raises `RuntimeError` if the function fails.
     """
     user = _user(who)
     reading, writing = os.pipe()
@@ -102,6 +99,8 @@ def run_as(who: Service, what: Callable[[], Any]) -> Any:
         said = pipe.read()
     os.waitpid(child, 0)
     outcome, value = json.loads(said) if said else ("failed", "it ended early")
+    if outcome == "denied":
+        raise NotPossible(message("files-denied", files=(value,)), message("list-file", path=value))
     if outcome == "failed":
         raise RuntimeError(value)
     return value
@@ -119,9 +118,15 @@ def _in_child(user: pwd.struct_passwd, who: Service, what: Callable[[], Any], wr
     """Assume the service's rights, call the function, write the result; never returns."""
     try:
         become(user, who.capabilities)
-        said = json.dumps(["done", what()])
-    except Exception:  # noqa: BLE001 - the boundary of a process: the parent raises it
-        said = json.dumps(["failed", traceback.format_exc()])
+        program = (__file__, sys.prefix, sys.base_prefix)  # a failed import hides the reason
+        denied = [one for one in program if not os.access(one, os.R_OK, effective_ids=True)]
+        said = json.dumps(["denied", denied[0]] if denied else ["done", what()])
+    except Exception as error:  # noqa: BLE001 - the boundary of a process: the parent raises it
+        if isinstance(error, PermissionError) and error.filename is not None:
+            said = json.dumps(["denied", error.filename])
+        else:
+            said = json.dumps(["failed", f"{type(error).__name__}: {error}"])
+            _LOG.debug("in the process with the service's rights", exc_info=True)
     with os.fdopen(writing, "w") as pipe:
         pipe.write(said)
     sys.stderr.flush()

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shutil
 import socket
 import subprocess
 import sys
@@ -16,15 +17,17 @@ from unittest import mock
 from iat_nova.checks import doctor, rights
 from iat_nova.hardware.cat import pqos_lib
 from iat_nova.hardware.host import backends, probe
+from iat_nova.report import sentences
 from tests.functional.daemons import TestLibvirtd, short_folder
 from tests.functional.ovs_daemons import OvsDaemons
 from tests.unit.checks.test_doctor import DoctorCase
-from tests.unit.cmd.test_entry import PROJECT, SCRIPT, ProgramCase
+from tests.unit.cmd.test_entry import PROJECT, ROOT, SCRIPT, ProgramCase
 from tests.unit.hardware import trees
 
 CPUINFO = pathlib.Path("/proc/cpuinfo")
 RUN_AS = rights.run_as  # DoctorCase replaces it
 NOBODY = 65534
+BARE = rights.Service("nobody", frozenset())
 
 
 class Causes(DoctorCase):
@@ -236,10 +239,20 @@ class Rights(Causes):
 
     def setUp(self):
         super().setUp()
-        codecs.lookup("ascii")  # nobody may be unable to enter the folder of root's own Python
+        codecs.lookup("ascii")
+        self.everything()  # loads modules: nobody may not enter the folder of root's own Python
+
+    def skip_unless_readable(self):
+        """Skip where nobody cannot load the program, as in a checkout of root's home folder."""
+        try:
+            with mock.patch.object(sys, "base_prefix", sys.prefix):  # see setUp
+                RUN_AS(BARE, int)
+        except rights.NotPossible as reason:
+            self.skipTest(sentences.text(reason.message))
 
     def as_nobody(self):
         """Return the findings of doctor in a process of nobody."""
+        self.skip_unless_readable()
         self.folder.chmod(0o755)
         reading, writing = os.pipe()
         if os.fork() == 0:
@@ -297,6 +310,7 @@ class Rights(Causes):
 
     def test_a_service_without_its_right(self):
         """A unit without CAP_DAC_OVERRIDE: the right is named, not a daemon that runs."""
+        self.skip_unless_readable()
         folder = self.enterContext(short_folder())
         folder.chmod(0o755)
         with socket.socket(socket.AF_UNIX) as listener:
@@ -306,12 +320,31 @@ class Rights(Causes):
             self.configure(ovsdb_connection=f"unix:{folder}/db.sock")
             self.config.chmod(0o644)
             self.folder.chmod(0o755)
-            bare = rights.Service("nobody", frozenset())
             rights.run_as.side_effect = RUN_AS
-            with mock.patch.object(rights, "service", return_value=bare):
+            with (
+                mock.patch.object(sys, "base_prefix", sys.prefix),  # see setUp
+                mock.patch.object(rights, "service", return_value=BARE),
+            ):
                 _, rows = self.everything()
         row = next(row for row in rows if row["subject"] == "Open vSwitch")
         self.assertEqual("give-dac-override", row["remedy_code"], row)
+
+    def test_a_program_that_only_root_reads(self):
+        """A checkout below root's folder: the first finding names the file, and what to do."""
+        self.folder.chmod(0o700)
+        shutil.copytree(ROOT / "iat_nova", self.folder / "iat_nova")
+        folder = self.programs(systemctl="echo LoadState=loaded; echo User=nobody")
+        environment = {"PATH": f"{folder}:{os.environ['PATH']}", "PYTHONPATH": str(self.folder)}
+        call = "import sys; from iat_nova.cmd import entry; sys.exit(entry.program())"
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", call, "doctor", "-f", "json"],
+            env=environment, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual("", done.stderr)
+        first, *others = json.loads(done.stdout)
+        self.assertIn(f"the service may not read {self.folder}/iat_nova/", first["state"])
+        self.assertEqual(("rights", "list-file"), (first["subject"], first["remedy_code"]))
+        self.assertNotIn("rights", [row["subject"] for row in others])
 
 
 class Libpqos(Causes):
