@@ -13,6 +13,8 @@ braces. Behind a colon stands how the value is shown:
 * ``gain0``, ``gain1``, ``change``: a relative change, signed; None: it was from zero
 * ``group``: a control group's name; ``mask``: ways
 * ``list``: texts, "none" where there are none; anything else as Python formats numbers
+
+A message without a colon's word is shown as its sentence, too.
 """
 
 from __future__ import annotations
@@ -83,7 +85,8 @@ class _Sentence(string.Formatter):
             return amounts.names(map(self._of, value))
         if format_spec == "all":
             return ", ".join(map(self._of, value))
-        if format_spec == "lines" and self._within:
+        nested = not format_spec and isinstance(value, (Message, tuple))
+        if nested or (format_spec == "lines" and self._within):
             format_spec = "also"
         if format_spec in _BETWEEN:
             told = _BETWEEN[format_spec].join(map(self._worded, _several(value)))

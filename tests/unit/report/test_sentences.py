@@ -138,6 +138,12 @@ class TestTable(unittest.TestCase):
             deep = message("several", causes=(deep,))
         self.assertIn("several(", text(deep))
 
+    def test_a_message_without_a_form(self):
+        """It is a sentence in every place, also where the table asks for no form of the value."""
+        why = message("several", causes=(message("policy-empty"), message("too-deep")))
+        said = message("last-good-kept", what="x", error=why)
+        self.assertIn(text(why), text(said))
+
     def test_names(self):
         """Tenants' ids become names, also within causes; DDIO is no tenant."""
         inner = message("would-lose", tenant="uuid/1", loss=0.071, limit=0.05)
