@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.model import DomainInventory, Hold, Layout
-from iat_nova.model.message import message
+from iat_nova.model.message import as_message, message
 from iat_nova.model.reasons import Code
 from iat_nova.policy import holds
 
@@ -72,8 +72,11 @@ class Holding:
             self._journal.note(Code.HOLD_NOT_KEPT, problem, over, tenant.key)
 
     def _now(self) -> tuple[Hold, ...]:
-        """Return the requested holds; while unreadable, the previous holds."""
+        """Return the requested holds; while unreadable, report that and return the last holds."""
+        requested, problem = self.known, None
         try:
-            return self._asked(self._clock.wall())
-        except OSError:
-            return self.known
+            requested = self._asked(self._clock.wall())
+        except OSError as error:
+            problem = message("hold-unreadable", error=as_message(error))
+        self._journal.note(Code.HOLD_NOT_KEPT, problem, message("holds-readable"))
+        return requested

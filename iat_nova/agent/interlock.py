@@ -17,13 +17,14 @@ change.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
-from iat_nova.hardware.api import ForeignHand, HardwareError, LastingRefusal
+from iat_nova.hardware.api import FAILURES, ForeignHand, HardwareError, LastingRefusal
 from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.hardware.enforcement.snapshot import HostTaken, Restored
 from iat_nova.hardware.kernel.cpu_watch import FIXED, TRIES, Cpus
@@ -56,6 +57,8 @@ class Outside:
     cpus: Cpus = FIXED
     guard: Callable[[], None] = lambda: None
 
+
+_CHECK = (Code.OWNERS_UNKNOWN, "owners-unknown", "owners-known")
 
 ALONE = Outside()
 """An environment without any other program."""
@@ -172,21 +175,37 @@ class Interlock:
         """Restore the host if another program allocates cache or changed our settings."""
         self._tell_unrestored()
         self._wait_for(facts.waiting_for)
+        with self.stage(*_CHECK, "cpus-moved-checking"):
+            self._look(facts)
+
+    @contextlib.contextmanager
+    def stage(
+        self, code: Code, failed: str, over: str, event: str, subject: object = ""
+    ) -> Iterator[None]:
+        """Bound a stage of an iteration: report one of `FAILURES`, and go on after the context.
+
+        `failed` and `over` are the message codes of the problem and of its end. `event` is the code
+        of the log's event where a change of online CPUs explains the failure.
+        """
         problem = None
         try:
-            self._look(facts)
-        except HardwareError as error:
-            if self.excuses("cpus-moved-checking"):
+            yield
+        except FAILURES as error:
+            if self.excuses(event):
                 return
-            problem = message("owners-unknown", error=as_message(error))
-        self._journal.note(Code.OWNERS_UNKNOWN, problem, message("owners-known"))
+            problem = message(failed, error=as_message(error))
+        self._journal.note(code, problem, message(over), subject)
 
     def excuses(self, failure: str, **values: Value) -> bool:
         """Return whether a change of online CPUs explains a failure, and log the event.
 
-        `failure` is the code of the event, `values` are further values beside the CPUs.
+        `failure` is the code of the event, `values` are further values beside the CPUs. CPUs that
+        cannot be read now explain nothing.
         """
-        event = self._outside.cpus.moved()
+        try:
+            event = self._outside.cpus.moved()
+        except FAILURES:
+            return False
         if event is not None:
             self._journal.tell(message(failure, event=as_message(event), **values))
         return event is not None
@@ -215,7 +234,10 @@ class Interlock:
             self.restore()  # after a failure, tried again at each `look`
 
     def _missing(self) -> Message | None:
-        missing = self._outside.missing()
+        """Return the missing interfaces as the reason against writes; None while unknown."""
+        missing: tuple[str | Message, ...] = ()
+        with self.stage(*_CHECK, "cpus-moved-checking", "interfaces"):
+            missing = self._outside.missing()
         return message("resctrl-missing", missing=missing) if missing else None
 
     def _conflicts(self) -> tuple[str | Message, ...]:
@@ -245,7 +267,7 @@ class Interlock:
         waits = message("restore-waits", settings=left) if left else None
         self._journal.notice(Code.RESTORE_WAITS, waits, message("restore-complete"))
 
-    def refused(self, error: HardwareError) -> None:
+    def refused(self, error: Exception) -> None:
         """Restore the host and only observe after a refused write or a conflicting change."""
         if (missing := self._missing()) is not None:  # what was unmounted looks changed, too
             self._only_observe(Code.RESCTRL_UNMOUNTED, missing)
@@ -280,7 +302,7 @@ class Interlock:
         wrote = self._enforcer.wrote
         try:
             restored = self._restore()
-        except HardwareError as error:
+        except FAILURES as error:
             problem = message("not-restored", error=as_message(error))
             self._journal.problem(Code.NOT_RESTORED, problem)
             return False
@@ -294,7 +316,7 @@ class Interlock:
         for _ in range(TRIES - 1):
             try:
                 return self._enforcer.restore()
-            except HardwareError:
+            except FAILURES:
                 if not self.excuses("cpus-moved-restoring"):
                     raise
                 self._cpus_moved = self._outside.cpus.begin() or self._cpus_moved

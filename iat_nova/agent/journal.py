@@ -319,22 +319,11 @@ class Journal:
 
     def _own_problems(self) -> None:
         """Report an unwritable history or heartbeat and an overdue inventory; the loop goes on."""
-        for code, name, error, over in (
-            (
-                Code.HISTORY_UNWRITABLE,
-                "history-unwritable",
-                self._history.problem,
-                "history-writable",
-            ),
-            (
-                Code.HEARTBEAT_UNWRITABLE,
-                "heartbeat-unwritable",
-                self._heartbeat.problem,
-                "heartbeat-writable",
-            ),
+        for code, error, over in (
+            (Code.HISTORY_UNWRITABLE, self._history.problem, message("history-writable")),
+            (Code.HEARTBEAT_UNWRITABLE, self._heartbeat.problem, message("heartbeat-writable")),
         ):
-            problem = message(name, error=as_message(error)) if error else None
-            self.note(code, problem, message(over))
+            self.note(code, as_message(error) if error else None, over)
         late = monotonic() - self._looked_s > self._overdue_s
         problem = message("inventory-old", overdue_s=self._overdue_s) if late else None
         self.note(Code.INVENTORY_OLD, problem, message("inventory-fresh"))

@@ -26,7 +26,7 @@ from iat_nova.agent.parts import Parts
 from iat_nova.agent.sampling import Sampler
 from iat_nova.common.last_good import LastGood
 from iat_nova.common.untrusted import worded
-from iat_nova.hardware.api import DomainOffline, HardwareError
+from iat_nova.hardware.api import FAILURES, DomainOffline, HardwareError
 from iat_nova.hardware.ddio.effect import DdioCheck
 from iat_nova.hardware.enforcement.enforcer import Effective
 from iat_nova.model import (
@@ -63,14 +63,16 @@ class Agent:
         self.inventory, self.policies = parts.inventory, parts.policies
         self.enforcer, self.journal, self.clock = parts.enforcer, parts.journal, parts.clock
         self.counters = parts.counters
-        self._following = (
-            None if monitor is None else Following(monitor, self.journal, self.clock, cpus)
-        )
         self.make_strategy, self.shadow = parts.make_strategy, parts.shadow
         self.paused, self.placement, self.drift = parts.paused, parts.placement, parts.drift
         self.holding = Holding(parts.holds, self.journal, parts.clock)
         self.interlock = Interlock(
             self.enforcer, self.journal, self.clock, parts.outside, observe=parts.observe
+        )
+        self._following = (
+            None
+            if monitor is None
+            else Following(monitor, self.journal, self.clock, self.interlock.excuses)
         )
         self._offline = OfflineCpus(cpus, self.enforcer, self.journal)
         self._stop = threading.Event()
@@ -84,6 +86,7 @@ class Agent:
         self._effects: dict[int, DdioCheck] = {}
         self._fixed: set[int] = set()  # domains whose DDIO register was found without effect
         self._polled_s = -math.inf
+        self._unread = False  # the last reading of the inventory failed
         self._domains: tuple[CacheDomain, ...] = ()  # with or without tenants
         self._succession = parts.succession
         if parts.left is not None:
@@ -113,8 +116,7 @@ class Agent:
                 self.clock.wait(self.inventory.changed, pause_s)
                 if self._stop.is_set():
                     break
-                if self._offline.moved(self._domains) or self.inventory.changed.is_set():
-                    self.get_tenant_info()
+                self._look()
                 pause_s = FIRST_SAMPLE_S
                 if self.clock.now() - self._polled_s >= LEAST_SAMPLE_S:
                     self.iterate()
@@ -157,6 +159,17 @@ class Agent:
         if self._following is not None and not self.interlock.taken:
             self._following.follow(self.tenants, self.enforcer.writes)
         self.journal.status(self.interlock.reasons, pause)
+
+    def _look(self) -> None:
+        """Read the inventory after a hint, a change of online CPUs, or a failed reading."""
+        with self.interlock.stage(
+            Code.SOURCE, "host-stale", "sources-answered", "cpus-moved-checking"
+        ):
+            moved = self._offline.moved(self._domains)
+            if moved or self._unread or self.inventory.changed.is_set():
+                self._unread = True
+                self.get_tenant_info()
+                self._unread = False
 
     def get_tenant_info(self) -> None:
         """Read the inventory, classify guests into tenants and watch the tenants' CPUs."""
@@ -219,29 +232,25 @@ class Agent:
     def _watch(self) -> None:
         """Count on the CPUs of all tenants; tenants on other CPUs have no rates."""
         tenants = (one for known in self.tenants.values() for one in known.tenants)
-        problem = None
-        try:
+        with self.interlock.stage(
+            Code.NOT_ALL_COUNTED, "not-all-counted", "all-counted", "cpus-moved-counting"
+        ):
             self.counters.watch({cpu for tenant in tenants for cpu in tenant.counted_cpus})
-        except HardwareError as error:
-            if self.interlock.excuses("cpus-moved-counting"):
-                return
-            problem = message("not-all-counted", error=as_message(error))
-        self.journal.note(Code.NOT_ALL_COUNTED, problem, message("all-counted"))
 
     def poll(self) -> dict[int, Sample]:
         """Read the counters; return samples by domain, empty after an error or a first reading."""
         self._polled_s = self.clock.now()
-        try:
+        samples: dict[int, Sample] = {}
+        with self.interlock.stage(
+            Code.COUNTERS_UNREADABLE,
+            "counters-unreadable",
+            "counters-readable",
+            "cpus-moved-reading",
+        ):
             counts = self.counters.read()
             if self._following is not None:
                 counts = self._following.added_to(counts)
             samples = self._sampler.update(counts, self.tenants)
-        except HardwareError as error:
-            if not self.interlock.excuses("cpus-moved-reading"):
-                problem = message("counters-unreadable", error=as_message(error))
-                self.journal.problem(Code.COUNTERS_UNREADABLE, problem)
-            return {}
-        self.journal.solved(Code.COUNTERS_UNREADABLE, message("counters-readable"))
         return samples
 
     def _decide(self, inventory: DomainInventory, sample: Sample, read_s: float) -> None:
@@ -341,7 +350,7 @@ class Agent:
         except DomainOffline:
             self.inventory.changed.set()  # offline since the last reading: read again
             return None
-        except HardwareError as error:
+        except FAILURES as error:
             if self.interlock.excuses("cpus-moved-writing", domain=decision.domain):
                 self.enforcer.forget(decision.domain)
                 self.inventory.changed.set()

@@ -8,15 +8,14 @@ Groups are checked again after each change of masks or tenants.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import Clock
 from iat_nova.common.retry import Retry
-from iat_nova.hardware.api import Counts, HardwareError
+from iat_nova.hardware.api import FAILURES, Counts
 from iat_nova.hardware.counters.monitor import Monitor
 from iat_nova.hardware.host.machine import TenantsAndPorts
-from iat_nova.hardware.kernel.cpu_watch import FIXED, Cpus
 from iat_nova.model import DomainInventory
 from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code
@@ -25,7 +24,7 @@ TenantMonitor = Monitor | TenantsAndPorts
 
 
 class Following:
-    """Keep a monitor's groups on the tenants' CPUs; `cpus` watches CPUs go online or offline.
+    """Keep a monitor's groups on the tenants' CPUs; `excuses` is `Interlock.excuses`.
 
     A restore removes the groups.
     """
@@ -35,9 +34,9 @@ class Following:
         monitor: TenantMonitor,
         journal: Journal,
         clock: Clock,
-        cpus: Cpus = FIXED,
+        excuses: Callable[[str], bool] = lambda event: False,
     ) -> None:
-        self._cpus = cpus
+        self._excuses = excuses
         self._monitor = monitor
         self._journal = journal
         self._clock = clock
@@ -61,9 +60,8 @@ class Following:
                 self._monitor.watch(inventories)
             else:
                 self._monitor.close()
-        except HardwareError as error:
-            if event := self._cpus.moved():
-                self._journal.tell(message("cpus-moved-monitoring", event=as_message(event)))
+        except FAILURES as error:
+            if self._excuses("cpus-moved-monitoring"):
                 return
             self._retry.failed(self._clock.now())
             self._tell(error)
@@ -74,6 +72,6 @@ class Following:
                 self._retry.failed(self._clock.now())
             self._tell(self._monitor.full)
 
-    def _tell(self, error: Message | HardwareError | None) -> None:
+    def _tell(self, error: Message | Exception | None) -> None:
         problem = None if error is None else message("not-monitored", error=as_message(error))
         self._journal.note(Code.NOT_MONITORED, problem, message("monitored"))

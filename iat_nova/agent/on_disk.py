@@ -18,7 +18,7 @@ from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Policy, PolicyError
 
 Stamp = tuple[tuple[str, tuple[int, int, int] | None], ...]
-"""Name, inode, size and time of change of each file; None: the file cannot be examined."""
+"""Name, inode, size and time of change of each file; None: no file."""
 
 
 class OnDisk:
@@ -77,6 +77,6 @@ def _others(running: Settings, now: Settings) -> Iterator[Message]:
 def _touched(name: str) -> tuple[int, int, int] | None:
     try:
         found = os.stat(name)
-    except OSError:
+    except FileNotFoundError:
         return None
     return found.st_ino, found.st_size, found.st_mtime_ns

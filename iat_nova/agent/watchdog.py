@@ -64,14 +64,14 @@ class Watchdog:
         """Send a message; return whether systemd will read it."""
         if not self._address:
             return False
-        if self._socket is None:
-            self._socket = socket.socket(
-                socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
-            )
         try:
+            if self._socket is None:
+                kind = socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
+                self._socket = socket.socket(socket.AF_UNIX, kind)
             self._socket.sendto(message.encode("utf-8", "backslashreplace"), self._address)
         except OSError:
-            # The queue is full or systemd restarts: the next message has the same content.
+            # The queue is full, systemd restarts, or no file can be opened: the next message has
+            # the same content.
             return False
         return True
 

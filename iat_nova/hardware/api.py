@@ -38,6 +38,10 @@ class HardwareError(Exception):
         return str(self.message)
 
 
+FAILURES: tuple[type[Exception], ...] = (HardwareError, OSError)
+"""Errors of hardware and files, which a working agent shows; other errors are bugs and end it."""
+
+
 class KernelError(HardwareError):
     """The kernel refused; `code` is the errno, None if unknown."""
 

@@ -89,10 +89,13 @@ class Pci:
         return None
 
     def nics(self) -> tuple[Nic, ...]:
-        """Return all physical functions that are network controllers, by address."""
+        """Return all physical functions that are network controllers, by address.
+
+        Raises `OSError`.
+        """
         try:
             addresses = sorted(path.name for path in self._devices.iterdir())
-        except OSError:
+        except FileNotFoundError:
             return ()
         return tuple(
             self._nic(address)

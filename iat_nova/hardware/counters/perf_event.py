@@ -274,14 +274,17 @@ class _Group:
 
         An interval in which the group ran less than half of the time is rejected; the scaled counts
         still enter the totals, as the best estimate. When the CPU goes offline, the kernel removes
-        the group and its time stops: then the group is lost.
+        the group and its time stops: then the group is lost. Another error of the kernel is raised
+        once, as `OSError`, and the group is lost.
         """
         if self.lost:
             return None
         try:
             reading = self._struct.unpack(os.read(self.leader.fd, self._struct.size))
-        except (OSError, struct.error):  # an error, or fewer members than before
+        except (OSError, struct.error) as error:  # an error, or fewer members than before
             self.lost = True
+            if isinstance(error, OSError) and error.errno not in (errno.ENODEV, errno.ENXIO):
+                raise
             return None
         last, self._last = self._last, reading
         interval, ran = reading[1] - last[1], reading[2] - last[2]

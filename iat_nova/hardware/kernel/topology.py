@@ -120,12 +120,15 @@ class Topology:
         """Return a number that changes when a CPU goes offline and online again.
 
         None while the CPU is offline. The kernel removes the folder of an offline CPU's caches, and
-        makes a new folder with another inode when the CPU is online again.
+        makes a new folder with another inode when the CPU is online again. Raises `HardwareError`.
         """
+        folder = self._root / f"cpu{cpu}/cache/index0"
         try:
-            return os.stat(f"{self._root}/cpu{cpu}/cache/index0").st_ino
-        except OSError:
+            return os.stat(folder).st_ino
+        except (FileNotFoundError, NotADirectoryError):
             return None
+        except OSError as error:
+            raise HardwareError(unusable(folder, error)) from error
 
     def stamps(self, cpus: Iterable[int] | None = None) -> dict[int, int | None]:
         """Return `plugged` of the online ones of these CPUs; None: of all CPUs.
@@ -167,8 +170,10 @@ class Topology:
     def _names(folder: Path) -> list[str]:
         try:
             return os.listdir(folder)
-        except OSError:  # a CPU that has just been removed
+        except FileNotFoundError:  # a CPU that has just been removed
             return []
+        except OSError as error:
+            raise HardwareError(unusable(folder, error)) from error
 
     @staticmethod
     def _text(path: Path) -> str:

@@ -183,11 +183,12 @@ class OfflineProcessors(unittest.TestCase):
         self.check_absent_until_watched()
 
     def test_the_descriptor_is_invalid(self):
-        """An error of read(2) means lost, and does not stop the others."""
+        """An error of read(2) is raised once, means lost, and does not stop the others."""
         self.counters.close()
         self.counters.watch([0, 1])
         os.close(self.kernel.groups[0].fd)
         self.kernel.groups[1].say(1, 1, 1, 1, 1, 1)
+        self.assertRaises(OSError, self.counters.read)
         self.assertEqual({1}, self.counters.read().cores.keys())
         self.kernel.groups[0].fd = os.open("/dev/null", os.O_RDONLY)  # for close() to close
 
