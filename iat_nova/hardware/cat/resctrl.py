@@ -59,7 +59,7 @@ class Resctrl(ResctrlDomains, AllReachable):
         if limits.find(self._limits(), domain).bandwidth is None:
             return {}
         shown = {
-            name: self.fs.bandwidth(group_name(number)).get(domain)
+            name: self.fs.bandwidth(group_name(number)).get(self._bandwidth_number(domain))
             for name, number in self.memory.slots.get(domain, {}).items()
             if number
         }
@@ -166,8 +166,13 @@ class Resctrl(ResctrlDomains, AllReachable):
 
     def _limit(self, domain: int, wanted: Mapping[int, int | None], undo: list[Step]) -> None:
         """Limit the memory bandwidth of these groups in a domain; remove our other limits there."""
-        for number in {*self._groups.limited(domain), *wanted} & self.memory.made:
-            self._groups.limit(number, domain, wanted.get(number), undo)
+        where = self._bandwidth_number(domain)
+        for number in {*self._groups.limited(where), *wanted} & self.memory.made:
+            self._groups.limit(number, where, wanted.get(number), undo)
+
+    def _bandwidth_number(self, domain: int) -> int:
+        """Return a cache domain's number in the line of memory bandwidth; -1: no limits there."""
+        return self._bandwidth_numbers.get(domain, -1)
 
     def _remove(self, number: int, undo: list[Step]) -> None:
         self.fs.remove(group_name(number))
@@ -181,7 +186,7 @@ class Resctrl(ResctrlDomains, AllReachable):
                     masks = self._alike(self.memory.classes[domain][name].mask)
                     self._set_masks(domain, number, masks, [])
                     limit = self.memory.classes[domain][name].bandwidth
-                    self._groups.limit(number, domain, limit, [])
+                    self._groups.limit(number, self._bandwidth_number(domain), limit, [])
 
         undo.append(put_back)
 
@@ -245,7 +250,7 @@ class Resctrl(ResctrlDomains, AllReachable):
                         number = self.memory.slots[domain][name]
                         if self._exists(number):
                             self._set_masks(domain, number, self._alike(item.mask), [])
-                            self._groups.renew(domain, number)
+                            self._groups.renew(self._bandwidth_number(domain), number)
             self.memory.online[domain] = now
 
     def _follow_default(self) -> None:
@@ -299,7 +304,9 @@ class Resctrl(ResctrlDomains, AllReachable):
                         )
                     )
         ours = filter(self._exists, sorted(self.memory.made))
-        return foreign + self._groups.foreign(ours, domains)
+        return foreign + self._groups.foreign(
+            ours, {self._bandwidth_number(one) for one in domains}
+        )
 
     def adopt(self, memory: ResctrlMemory) -> None:
         """Adopt the groups that our previous process left.

@@ -36,6 +36,7 @@ class ResctrlDomains:
     def __post_init__(self) -> None:
         self._info: Info | None = None
         self._domains: dict[int, CacheDomain] = {}
+        self._bandwidth_numbers: dict[int, int] = {}  # by cache domain: its number in the line MB
 
     def mounted(self) -> bool:
         """Return whether resctrl is mounted now."""
@@ -53,7 +54,9 @@ class ResctrlDomains:
         bandwidth = self.fs.bandwidth_control().control
         classes = info.closids - len(self.foreign_groups()) - int(info.io_alloc)
         present = self.fs.masks(DEFAULT_GROUP, info.resources[0])
-        for cache in self.topology.caches():
+        caches = self.topology.caches()
+        self._bandwidth_numbers |= self.fs.bandwidth_numbers(info.resources[0], caches)
+        for cache in caches:
             if cache.id not in present:
                 continue
             ways = info.cbm_mask.bit_length()
@@ -68,7 +71,7 @@ class ResctrlDomains:
                 reserved_ways=exclusive.get(cache.id, WayMask(0)),
                 way_bytes=cache.size_bytes and cache.size_bytes // ways,
                 numa_nodes=cache.socket_nodes,
-                bandwidth=bandwidth,
+                bandwidth=bandwidth if cache.id in self._bandwidth_numbers else None,
             )
             domain = limits.with_seen(domain, self._domains.get(cache.id))
             self._domains[cache.id] = self.complete(domain)

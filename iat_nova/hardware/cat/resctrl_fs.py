@@ -12,7 +12,8 @@ import enum
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -25,8 +26,10 @@ from iat_nova.hardware.cat.resctrl_text import (
     parse_assignments,
     parse_limits,
     parse_masks,
+    parse_numbers,
     parse_usage,
 )
+from iat_nova.hardware.kernel.topology import Cache
 from iat_nova.model import BandwidthControl, Message, WayMask, message
 from iat_nova.model.message import as_message
 
@@ -240,6 +243,31 @@ class ResctrlFs:
         control = BandwidthControl(max(least, step), step, most, percent=False)
         how = message("mba-absolute", most_eighths=most)
         return Bandwidth(control, how, BandwidthLimits.POSSIBLE)
+
+    def bandwidth_numbers(self, resource: str, caches: Sequence[Cache]) -> dict[int, int]:
+        """Return each cache's number in the line ``MB``; caches without such a number are absent.
+
+        On x86 the numbers are the caches'. With Arm's MPAM they may be those of NUMA nodes: then a
+        cache has its node's number, unless the cache has several nodes or the node several caches.
+        """
+        lines = (line.strip().partition(":") for line in self._get("schemata").splitlines())
+        numbers = {name: self._parse("schemata", one, parse_numbers) for name, _, one in lines}
+        of_caches, limited = numbers.get(resource), numbers.get(_BANDWIDTH, frozenset())
+        times = Counter(node for cache in caches for node in cache.nodes)
+        of_nodes = {
+            cache.id: node
+            for cache in caches
+            for node in cache.nodes
+            if len(cache.nodes) == times[node] == 1 and node in limited
+        }
+        if of_caches != limited:
+            return of_nodes
+        same = {cache.id: cache.id for cache in caches if cache.id in limited}
+        # Only Intel's kernels have this file, and AMD's limits alone are absolute.
+        x86 = (self.root / "info/MB/thread_throttle_mode").exists() or (
+            self._get("info/MB/delay_linear", "1") == "0"
+        )
+        return same if x86 or same.items() >= of_nodes.items() else {}
 
     def _mount_options(self) -> frozenset[str]:
         lines = [line.split() for line in text_of(self._mounts).splitlines()]

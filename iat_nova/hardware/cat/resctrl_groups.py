@@ -6,7 +6,7 @@ recognised by its stamp (`Topology.plugged`).
 
 MB, SMBA and L2 of our groups are copies from the default group, so that an operator's limits apply
 to every CPU. If we limit a group's memory bandwidth, the lower limit is written. The default
-group's own lines are never written.
+group's own lines are never written. Domains of limits have the numbers of the line ``MB``.
 """
 
 from __future__ import annotations

@@ -30,6 +30,11 @@ def parse_limits(text: str) -> dict[int, int]:
     return {domain: int(limit) for domain, limit in _by_domain(text)}
 
 
+def parse_numbers(text: str) -> frozenset[int]:
+    """Return the domains in ``0=50;1=100``."""
+    return frozenset(domain for domain, _ in _by_domain(text))
+
+
 def parse_usage(text: str) -> dict[int, WayMask]:
     """Return the exclusive and pseudo-locked ways in ``0=SSEE;1=SSSS``, by domain.
 

@@ -197,7 +197,11 @@ def _resctrl(host: Host) -> list[Finding]:
     if len(host.fs.info().resources) > 1:
         found.append(Finding("cdp", Level.NOTE, message("cdp-mounted"), again))
     bandwidth = host.fs.bandwidth_control()
-    if bandwidth.limits is BandwidthLimits.POSSIBLE:
+    unlimited = tuple(str(one.id) for one in domains if bandwidth.control and one.bandwidth is None)
+    if unlimited:
+        none = message("bandwidth-no-limits", cause=message("mba-of-nodes", domains=unlimited))
+        found.append(Finding("memory bandwidth", Level.NOTE, none))
+    elif bandwidth.limits is BandwidthLimits.POSSIBLE:
         limits = message("bandwidth-limits", limits=bandwidth.how)
         found.append(Finding("memory bandwidth", Level.OK, limits))
     else:

@@ -303,6 +303,9 @@ class Findings(HostCase):
         self.tree = trees.KernelTree(self.folder / "none/resctrl", self.cpus, mba_closids=None)
         none = message("bandwidth-no-limits", cause=message("mba-absent"))
         self.check(subject, Level.OK, none)
+        self.tree = trees.KernelTree(self.folder / "mpam/resctrl", self.cpus, mb_ids=(7, 8))
+        none = message("bandwidth-no-limits", cause=message("mba-of-nodes", domains=("0", "1")))
+        self.check(subject, Level.NOTE, none)
 
     def test_no_limits_of_memory_bandwidth(self):
         """A kernel that tells too little of them has no remedy; masks are as they were."""

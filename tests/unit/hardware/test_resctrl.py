@@ -90,6 +90,58 @@ class OddIdsTree(Tree, contract.AllocatorContract, unittest.TestCase):
     cpu_options = {"packages": ((0, 1, 2, 3), (4, 5, 6, 7)), "l3_ids": (4, 9)}
 
 
+class MpamTree(Tree, contract.AllocatorContract, unittest.TestCase):
+    """Arm: memory bandwidth by NUMA node, some without CPUs."""
+
+    cpu_options = {"packages": ((0, 1, 2, 3), (4, 5, 6, 7)), "l3_ids": (1, 2)}
+    tree_options = {"mb_ids": (0, 1, 2, 10)}
+    nodes = (0, 1, 2, 3), (4, 5, 6, 7)
+    coupled = False
+
+    def make(self):
+        if not (self.cpus.root / "cpu0/node0").exists():
+            self.cpus.put_nodes(*self.nodes)
+        return super().make()
+
+    def test_limits_are_the_nodes(self):
+        """A limit is written, read back, renewed and watched at the node of the cache."""
+        allocator = self.make()
+        self.assertIsNotNone(allocator.domains()[0].bandwidth)
+        limited = ClassMask("a", (3,), WayMask(3), 20)
+        allocator.apply(1, (limited,))
+        self.assertEqual("0=20;1=100;2=100;10=100", self.shown())
+        self.assertEqual({"a": 20}, allocator.bandwidth(1))
+        self.tree.write("schemata", "MB:1=70\n")
+        self.assertEqual((), allocator.inspect())
+        self.assertEqual("0=20;1=70;2=100;10=100", self.shown())
+        self.tree.write(f"{PREFIX}1/schemata", "MB:0=30\n")
+        self.assertEqual((limit_changed(0, 30, 20),), allocator.inspect(1))
+        self.assertEqual((), allocator.inspect(2))
+
+    def test_no_limits(self):
+        """None where a node has several caches, or a cache several nodes, or no line says which."""
+        for nodes, ids, limited in (
+            ((range(8),), (0, 1, 2), []),
+            ((range(2), (2, 3), range(4, 8)), (0, 1, 2), [2]),
+            (((4, 5, 6, 7), (0, 1, 2, 3)), (0, 1), [1, 2]),
+            (((), (4, 5, 6, 7), (0, 1, 2, 3)), (1, 2), []),  # of caches, or of the other node
+            ((range(8),), (1, 2), [1, 2]),
+            ((), (0, 1), []),
+        ):
+            with self.subTest(nodes=nodes, ids=ids):
+                self.setUp()
+                self.nodes, self.tree.mb_ids = nodes, ids
+                self.tree._domains()
+                for node in self.cpus.root.glob("cpu*/node*"):
+                    node.rmdir()
+                domains = self.make().domains()
+                found = [one.id for one in domains if one.bandwidth is not None]
+                self.assertEqual(limited, found)
+
+    def shown(self):
+        return self.tree.other_lines(f"{PREFIX}1")["MB"]
+
+
 class CdpTree(Tree, contract.AllocatorContract, unittest.TestCase):
     """Code and data prioritisation halves the classes; both masks are ours."""
 

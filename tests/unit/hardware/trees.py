@@ -119,13 +119,14 @@ class KernelTree(ResctrlFs):
     """
 
     def __init__(self, root, cpus, *, ways=11, closids=16, mba_closids=8, min_bits=1,
-                 shareable=0x600, sparse=False, cdp=False, debug=False):  # fmt: skip
+                 shareable=0x600, sparse=False, cdp=False, debug=False, mb_ids=None):  # fmt: skip
         super().__init__(root, root.parent / "mounts")
         self.cpus = cpus
         self.full = (1 << ways) - 1
         self.min_bits, self.sparse, self.closids = min_bits, sparse, min(closids, mba_closids or 99)
         self.resources = ("L3CODE", "L3DATA") if cdp else ("L3",)
         self.debug = debug
+        self.mb_ids = mb_ids  # as Arm's MPAM has them: of NUMA nodes
         self.rmids = None  # as many as are wanted
         self._given_rmids = 0
         self.counters = None  # none is assigned: see `assigned`
@@ -149,7 +150,7 @@ class KernelTree(ResctrlFs):
             (root / "info/MB").mkdir()
             for name, text in (
                 ("num_closids", mba_closids), ("min_bandwidth", 10), ("bandwidth_gran", 10),
-                ("delay_linear", 1), ("thread_throttle_mode", "max"),
+                ("delay_linear", 1), *(() if mb_ids else (("thread_throttle_mode", "max"),)),
             ):  # fmt: skip
                 self._put(f"info/MB/{name}", text)
         (root / "mon_groups").mkdir()
@@ -278,7 +279,8 @@ class KernelTree(ResctrlFs):
                 resource, _, values = line.strip().partition(":")
                 had = dict(value.split("=") for value in values.split(";") if value)
                 new = "100" if resource == "MB" else f"{self.full:x}"
-                values = (f"{d}={had.get(str(d), new)}" for d in self.cpus.domains())
+                domains = (resource == "MB" and self.mb_ids) or self.cpus.domains()
+                values = (f"{d}={had.get(str(d), new)}" for d in domains)
                 lines.append(f"{resource}:{';'.join(values)}")
             self._put(name, "\n".join(lines))
         self._usage()
@@ -313,7 +315,7 @@ class KernelTree(ResctrlFs):
         lines = []
         if (self.root / "info/MB").is_dir():
             most = 100 if int(self.read("info/MB/delay_linear")) else 2048
-            lines.append("MB:" + ";".join(f"{d}={most}" for d in domains))
+            lines.append("MB:" + ";".join(f"{d}={most}" for d in self.mb_ids or domains))
         for resource in self.resources:
             lines.append(f"{resource}:" + ";".join(f"{d}={self.full:x}" for d in domains))
         self._put(f"{base}schemata", "\n".join("    " + line for line in lines))
