@@ -11,9 +11,11 @@ import contextlib
 import dataclasses
 import logging
 import os
+import socket
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import TypeAlias
 from urllib.parse import parse_qs
 
 from iat_nova import policy
@@ -32,25 +34,22 @@ from iat_nova.hardware.host import probe
 from iat_nova.hardware.host.machine import ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
-from iat_nova.model import CacheDomain, Facts, Message, message
+from iat_nova.model import CacheDomain, Facts, Message, Source, SourceProblem, Trouble, message
 from iat_nova.model.message import as_message
 from iat_nova.store import records
 from iat_nova.strategies import registry as strategies
 
-_LIBVIRT = "libvirt"
-_SWITCH = "Open vSwitch"
-_SOURCES = {"libvirt": _LIBVIRT, "ovsdb": _SWITCH, "vswitchd": _SWITCH, "switch": _SWITCH}
-"""The source by the first word of a warning's code."""
-
 OVSDB_SOCKET = Path("/run/openvswitch/db.sock")
 """The socket on which ovsdb-server of the distributions' packages listens."""
+OVSDB_SERVER = Path("/usr/sbin/ovsdb-server")
+"""The program of Open vSwitch's database."""
 LIBVIRT_SOCKETS = (Path("/run/libvirt/virtqemud-sock"), Path("/run/libvirt/libvirt-sock"))
 """The sockets of libvirt's daemon for QEMU: of its own, and of the daemon for all drivers."""
 LIBVIRT_UNITS = (
     ("virtqemud", Path("/usr/sbin/virtqemud")),
     ("libvirtd", Path("/usr/sbin/libvirtd")),
 )
-"""The units of libvirt, with their programs; the first that is installed is started."""
+"""The units of libvirt with their programs; the first installed one is started."""
 
 QEMU_URI = "qemu:///system"
 """The address of the host's guests, as nova-compute uses it."""
@@ -303,61 +302,75 @@ def _quiet(name: str) -> Iterator[None]:
 def _sources(settings: Settings, facts: Facts) -> list[Finding]:
     """Return the guests and bridges that libvirt and Open vSwitch show, or their problems."""
     found = []
-    silent = set()
-    waiting = {_source(one) for one in facts.waiting_for}
-    for one in (*facts.warnings, *facts.waiting_for):
-        name, remedy = _source(one), _remedy(one, settings)
-        said = one
-        if one in facts.waiting_for:
-            if name in silent:
+    failing = {one.source for one in facts.problems if one.kind is not Trouble.WAITING}
+    waiting = {one.source for one in facts.problems if one.kind is Trouble.WAITING}
+    for one in facts.problems:
+        state = one.message
+        if one.kind is Trouble.WAITING:
+            if one.source in failing:
                 continue  # a warning has the source's problem already
-            said = message("source-not-answered", source=one)
-        elif one.code == "libvirt-problem":
-            said = Message("libvirt-problem-alone", one.values)
-        silent.add(name)
-        level = Level.OBSERVE if name in waiting else Level.MISSING
-        found.append(Finding(name, level, said, remedy))
-    if "libvirt" not in silent:
+            state = message("source-not-answered", source=state)
+        level = Level.OBSERVE if one.source in waiting else Level.MISSING
+        found.append(Finding(one.source, level, state, _remedy(one, settings)))
+    silent = failing | waiting
+    if Source.LIBVIRT not in silent:
         state = message("guests-seen", count=len(facts.guests), uri=settings.libvirt_uri)
-        found.append(Finding("libvirt", Level.OK, state))
-    if facts.switch is not None and "Open vSwitch" not in silent:
+        found.append(Finding(Source.LIBVIRT, Level.OK, state))
+    if facts.switch is not None and Source.SWITCH not in silent:
         cpus, bridges = format_cpus(facts.switch.pmd_cpus), len(facts.switch.bridges)
         state = (
             message("switch-with-pmd", bridges=bridges, cpus=cpus)
             if cpus
             else message("switch-without-pmd", bridges=bridges)
         )
-        found.append(Finding("Open vSwitch", Level.OK, state))
+        found.append(Finding(Source.SWITCH, Level.OK, state))
     warnings = facts.switch.warnings if facts.switch is not None else ()
     told = [one for one in warnings if one not in facts.warnings]
     return found + [Finding("virtual switch", Level.NOTE, one) for one in told]
 
 
-def _source(warning: Message) -> str:
-    return _SOURCES.get(warning.code.partition("-")[0], "inventory")
+def _remedy(problem: SourceProblem, settings: Settings) -> Message | None:
+    """Return the first remedy for a source's problem that no evidence excludes."""
+    if problem.kind is Trouble.UNREADABLE:
+        return message("report-traceback")
+    cures = CURES.get(problem.source, ())
+    return next((remedy(settings) for remedy, unless in cures if not unless(settings)), None)
 
 
-def _remedy(warning: Message, settings: Settings) -> Message | None:
-    """Return the remedy of a source's warning.
-
-    Where the source denies access, the service lacks its unit's right. Where the source listens at
-    its usual place, the option is wrong; else the source is started.
-    """
-    source = _source(warning)
-    if any(map(_denied, _sockets(source, settings))):
-        return _GIVE_RIGHT
-    remedies = {_LIBVIRT: _remedy_of_libvirt, _SWITCH: _remedy_of_switch}
-    remedy = remedies.get(source)
-    return remedy(settings) if remedy is not None else None
+def _libvirt_sockets(settings: Settings) -> Iterable[Path]:
+    """Return the Unix sockets at which libvirt may listen by the option."""
+    chosen = parse_qs(settings.libvirt_uri.partition("?")[2]).get("socket")
+    return LIBVIRT_SOCKETS if chosen is None else map(Path, chosen)
 
 
-def _sockets(source: str, settings: Settings) -> Iterable[Path]:
-    """Return the Unix sockets at which a source may listen by the options."""
-    if source == _LIBVIRT:
-        chosen = parse_qs(settings.libvirt_uri.partition("?")[2]).get("socket")
-        return LIBVIRT_SOCKETS if chosen is None else map(Path, chosen)
+def _libvirt_unit() -> str | None:
+    """Return the installed unit of libvirt, None if libvirt is not installed."""
+    return next((unit for unit, program in LIBVIRT_UNITS if program.exists()), None)
+
+
+def _ovsdb_socket(settings: Settings) -> Path | None:
     kind, _, place = str(settings.ovsdb_connection).partition(":")
-    return (Path(place),) if source == _SWITCH and kind == "unix" else ()
+    return Path(place) if kind == "unix" else None
+
+
+def _ovsdb_answers(settings: Settings) -> bool:
+    """Return whether a program listens at the configured address of OVSDB."""
+    if (path := _ovsdb_socket(settings)) is not None:
+        return _listens(path)
+    host, _, port = str(settings.ovsdb_connection).removeprefix("tcp:").rpartition(":")
+    with contextlib.suppress(OSError, ValueError):
+        socket.create_connection((host.strip("[]"), int(port)), timeout=1.0).close()
+        return True
+    return False
+
+
+def _listens(path: Path) -> bool:
+    """Return whether a program accepts connections at a Unix socket."""
+    with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(1.0)
+        client.connect(str(path))
+        return True
+    return False
 
 
 def _is_socket(path: Path) -> bool:
@@ -368,31 +381,58 @@ def _is_socket(path: Path) -> bool:
         return False
 
 
-def _denied(socket: Path) -> bool:
+def _denied(path: Path | None) -> bool:
     """Return whether a socket is there and this process may not connect to it: unix(7)."""
+    if path is None:
+        return False
     try:
-        socket.stat()
+        path.stat()
     except PermissionError:  # of a folder above
         return True
     except OSError:
         return False
-    return not os.access(socket, os.W_OK, effective_ids=True)
+    return not os.access(path, os.W_OK, effective_ids=True)
 
 
-def _remedy_of_libvirt(settings: Settings) -> Message:
-    if settings.libvirt_uri != QEMU_URI and any(map(_is_socket, LIBVIRT_SOCKETS)):
-        return message("set-option", option="libvirt_uri", value=QEMU_URI)
-    installed = (unit for unit, program in LIBVIRT_UNITS if program.exists())
-    return message("start-libvirt", unit=next(installed, LIBVIRT_UNITS[-1][0]))
+Cure: TypeAlias = tuple[Callable[[Settings], Message], Callable[[Settings], object]]
+
+CURES: Mapping[Source, tuple[Cure, ...]] = {
+    Source.LIBVIRT: (
+        (lambda it: _GIVE_RIGHT, lambda it: not any(map(_denied, _libvirt_sockets(it)))),
+        (
+            lambda it: message("set-option", option="libvirt_uri", value=QEMU_URI),
+            lambda it: it.libvirt_uri == QEMU_URI or not any(map(_is_socket, LIBVIRT_SOCKETS)),
+        ),
+        (
+            lambda it: message("see-log", unit=_libvirt_unit() or "libvirtd"),
+            lambda it: not any(map(_listens, _libvirt_sockets(it))),
+        ),
+        (lambda it: message("install-libvirt"), lambda it: _libvirt_unit()),
+        (lambda it: message("start-libvirt", unit=_libvirt_unit()), lambda it: False),
+    ),
+    Source.SWITCH: (
+        (lambda it: _GIVE_RIGHT, lambda it: not _denied(_ovsdb_socket(it))),
+        (
+            lambda it: message("set-option", option="ovsdb_connection", value=_ovsdb_address()),
+            lambda it: str(it.ovsdb_connection).startswith(("unix:", "tcp:")),
+        ),
+        (lambda it: message("restart-switch"), lambda it: not _ovsdb_answers(it)),
+        (
+            lambda it: message("use-ovsdb-socket", address=_ovsdb_address()),
+            lambda it: it.ovsdb_connection == _ovsdb_address() or not _is_socket(OVSDB_SOCKET),
+        ),
+        (
+            lambda it: message("set-option", option="ovsdb_connection", value="none"),
+            lambda it: OVSDB_SERVER.exists(),
+        ),
+        (lambda it: message("start-switch"), lambda it: False),
+    ),
+}
+"""Remedies of a source that does not answer, each with the evidence that it cannot help."""
 
 
-def _remedy_of_switch(settings: Settings) -> Message:
-    address = f"unix:{OVSDB_SOCKET}"
-    if not str(settings.ovsdb_connection).startswith(("unix:", "tcp:")):
-        return message("set-option", option="ovsdb_connection", value=address)
-    if _is_socket(OVSDB_SOCKET) and settings.ovsdb_connection != address:
-        return message("use-ovsdb-socket", address=address)
-    return message("start-switch")
+def _ovsdb_address() -> str:
+    return f"unix:{OVSDB_SOCKET}"
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:

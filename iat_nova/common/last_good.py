@@ -22,13 +22,15 @@ _SHOWN = 200  # characters of an error; the log has the full text
 class LastGood(Generic[T]):
     """The last good value of one part.
 
-    `what` names the part in messages. `error`: the reason for an outdated value, or None. An error
-    is logged with its traceback once in a row: the same type, raised at the same line.
+    `what` names the part in messages. `error`: the reason for an outdated value, or None. `good`:
+    the part has been read at least once. An error is logged with its traceback once in a row: the
+    same type, raised at the same line.
     """
 
     def __init__(self, what: str, first: T) -> None:
         self.value = first
         self.error: str | None = None
+        self.good = False
         self.what = what
         self._place: tuple[object, ...] | None = None  # where the last error was raised
 
@@ -45,6 +47,7 @@ class LastGood(Generic[T]):
             self._place = place
         else:
             self.error = self._place = None
+            self.good = True
         return self.value
 
 

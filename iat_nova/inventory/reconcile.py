@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from iat_nova.common.clock import Clock, SystemClock
 from iat_nova.common.last_good import LastGood
@@ -19,8 +19,10 @@ from iat_nova.model import (
     Facts,
     Guest,
     HostFacts,
-    Message,
+    Source,
+    SourceProblem,
     SwitchPort,
+    Trouble,
     VirtualSwitch,
     message,
 )
@@ -59,9 +61,9 @@ class Reconciler:
         self._switch: LastGood[VirtualSwitch | None] = LastGood("Open vSwitch", None)
         self._joined: LastGood[tuple[Guest, ...]] = LastGood("the guests' devices", ())
         self._switch_source = ovs_source
-        self._sources: tuple[LibvirtSource | OvsSource, ...] = (
-            (libvirt_source,) if ovs_source is None else (libvirt_source, ovs_source)
-        )
+        self._sources: dict[Source, LibvirtSource | OvsSource] = {Source.LIBVIRT: libvirt_source}
+        if ovs_source is not None:
+            self._sources[Source.SWITCH] = ovs_source
         self._pci = pci
         self._host_source = host
         self._host: HostFacts | None = None
@@ -78,12 +80,12 @@ class Reconciler:
     def start(self) -> None:
         """Start the sources. A source that does not answer shows in `facts().warnings`."""
         self._debouncer.start()
-        for source in self._sources:
+        for source in self._sources.values():
             source.start(self._debouncer.hint)
 
     def close(self) -> None:
         """Close the sources, and stop the debouncer of hints."""
-        for source in self._sources:
+        for source in self._sources.values():
             source.close()
         self._debouncer.close()
 
@@ -93,30 +95,32 @@ class Reconciler:
         Raises `OSError` only when the host's own facts could not be read even once.
         """
         self.changed.clear()
-        host, host_warnings = self._read_host()
+        host, problems = self._read_host()
         online = frozenset(host.online_cpus)
         guests = self._guests.update(lambda: self._guest_source.guests(online))
         source = self._switch_source
         switch = self._switch.update(lambda: None if source is None else source.switch())
         joined = self._joined.update(lambda: self._with_devices(guests, switch))
-        parts = (self._guests, self._switch, self._joined)
-        return Facts(
-            host=host,
-            guests=joined,
-            switch=switch,
-            warnings=(
-                *host_warnings,
-                *(warning for source in self._sources for warning in source.warnings),
-                *(
-                    message("last-good-kept", what=part.what, error=part.error)
-                    for part in parts
-                    if part.error is not None
-                ),
-            ),
-            waiting_for=tuple(
-                one for source in self._sources if (one := source.waiting_for) is not None
-            ),
+        waiting = {name: each.waiting_for for name, each in self._sources.items()}
+        for name, each in self._sources.items():
+            problems += [SourceProblem(name, Trouble.WARNING, one) for one in each.warnings]
+        parts: tuple[tuple[Source, LastGood[Any]], ...] = (
+            (Source.LIBVIRT, self._guests),
+            (Source.SWITCH, self._switch),
+            (Source.LIBVIRT, self._joined),
         )
+        for name, part in parts:
+            if part.error is not None:
+                kept = message("last-good-kept", what=part.what, error=part.error)
+                problems.append(SourceProblem(name, Trouble.UNREADABLE, kept))
+                if not part.good:
+                    waiting[name] = waiting[name] or message("never-read", what=part.what)
+        problems += [
+            SourceProblem(name, Trouble.WAITING, one)
+            for name, one in waiting.items()
+            if one is not None
+        ]
+        return Facts(host, joined, switch, tuple(problems))
 
     def _with_devices(
         self, guests: Sequence[Guest], switch: VirtualSwitch | None
@@ -148,14 +152,15 @@ class Reconciler:
     def _located(self, attachment: Attachment, ports: Sequence[SwitchPort]) -> Attachment:
         return self._pci.locate(_with_port(attachment, _port_of(attachment, ports)))
 
-    def _read_host(self) -> tuple[HostFacts, tuple[Message, ...]]:
+    def _read_host(self) -> tuple[HostFacts, list[SourceProblem]]:
         try:
             self._host = self._host_source()
         except (OSError, ValueError) as error:
             if self._host is None:
                 raise
-            return self._host, (message("host-stale", error=as_message(error)),)
-        return self._host, ()
+            stale = message("host-stale", error=as_message(error))
+            return self._host, [SourceProblem(Source.HOST, Trouble.WARNING, stale)]
+        return self._host, []
 
 
 def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str, list[SwitchPort]]:

@@ -42,7 +42,10 @@ from iat_nova.model.facts import (
     Mempool,
     Nic,
     PmdThread,
+    Source,
+    SourceProblem,
     SwitchPort,
+    Trouble,
     VirtualSwitch,
 )
 from iat_nova.model.message import (

@@ -340,20 +340,52 @@ class HostFacts:
     unseen_domains: int = 0
 
 
+class Source(enum.StrEnum):
+    """A source of the inventory."""
+
+    HOST = "host"
+    LIBVIRT = "libvirt"
+    SWITCH = "Open vSwitch"
+
+
+class Trouble(enum.StrEnum):
+    """The kind of a source's problem."""
+
+    WARNING = "warning"  # the source does not answer, or reports a problem
+    UNREADABLE = "unreadable"  # the agent's own code failed on an answer
+    WAITING = "waiting"  # never read: the content is unknown, not empty
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class SourceProblem:
+    """A problem of a source of the inventory as a whole; WAITING: `message` names the source."""
+
+    source: Source
+    kind: Trouble
+    message: Message
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Facts:
     """A complete inventory of the host. Each reconcile makes a new value, never a difference.
 
-    `switch` None: no Open vSwitch is configured or OVSDB has never answered. `warnings` concern the
-    whole inventory (a source that did not answer). `waiting_for` names the configured sources that
-    have never answered: their content is unknown, not empty.
+    `switch` None: no Open vSwitch is configured or OVSDB has never answered.
     """
 
     host: HostFacts
     guests: tuple[Guest, ...]
     switch: VirtualSwitch | None
-    warnings: tuple[Message, ...] = ()
-    waiting_for: tuple[Message, ...] = ()
+    problems: tuple[SourceProblem, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[Message, ...]:
+        """Messages on sources that cannot be read, or whose last values are used."""
+        return tuple(one.message for one in self.problems if one.kind is not Trouble.WAITING)
+
+    @property
+    def waiting_for(self) -> tuple[Message, ...]:
+        """The configured sources that have never been read."""
+        return tuple(one.message for one in self.problems if one.kind is Trouble.WAITING)
 
     @property
     def lasting(self) -> Facts:

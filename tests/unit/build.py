@@ -4,9 +4,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from iat_nova.model import CacheDomain, Priority, Tenant, TenantKind, WayMask, WayRequest
+from iat_nova.model import (
+    CacheDomain,
+    Message,
+    Priority,
+    Source,
+    SourceProblem,
+    Tenant,
+    TenantKind,
+    Trouble,
+    WayMask,
+    WayRequest,
+)
 
 ANY = WayRequest()
 
@@ -29,6 +40,14 @@ def domain(ways: int = 11, ddio: int | None = 2, classes: int = 16, **more: obje
     """Return a cache domain with DDIO's ways found at the top."""
     found = None if ddio is None else WayMask.span(ways - ddio, ddio)
     return CacheDomain(0, tuple(range(64)), ways, classes, ddio_found=found, **more)  # type: ignore[arg-type]
+
+
+def problems(
+    warnings: Iterable[Message] = (), waiting_for: Iterable[Message] = ()
+) -> tuple[SourceProblem, ...]:
+    """Return problems of libvirt with these messages."""
+    told = ((Trouble.WARNING, warnings), (Trouble.WAITING, waiting_for))
+    return tuple(SourceProblem(Source.LIBVIRT, kind, one) for kind, all in told for one in all)
 
 
 class Clock:

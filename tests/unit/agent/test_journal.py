@@ -37,7 +37,7 @@ from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.outlook import Outlook
 from tests.unit import stories
-from tests.unit.build import tenant
+from tests.unit.build import problems, tenant
 
 GUEST = tenant("web", 4, id="u/1", priority=Priority.PC, io=True)
 INVENTORY = DomainInventory(SKYLAKE, (GUEST,))
@@ -115,7 +115,7 @@ class JournalTest(unittest.TestCase):
         state = self.step(1)
         empty = DomainInventory(SKYLAKE, ())
         self.journal.inventory(FACTS, {0: empty}, ())
-        other = dataclasses.replace(FACTS, warnings=(verbatim("another picture"),))
+        other = dataclasses.replace(FACTS, problems=problems((verbatim("another picture"),)))
         self.journal.inventory(other, {0: empty}, ())
         with self.assertLogs("iat_nova", "INFO") as log:
             self.step(2, state, empty)

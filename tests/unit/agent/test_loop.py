@@ -57,7 +57,7 @@ from iat_nova.strategies.iat.state import FsmState, IatState
 from iat_nova.strategies.layout.plan import LayoutError
 from iat_nova.strategies.registry import StrategyError
 from tests import said
-from tests.unit.build import Clock, tenant
+from tests.unit.build import Clock, problems, tenant
 
 
 class Counters:
@@ -117,7 +117,7 @@ class Inventory:
     def facts(self) -> Facts:
         self.asked += 1
         host = HostFacts("h", (SKYLAKE,), self.online)
-        return Facts(host, self.guests, None, self.warnings, self.waiting_for)
+        return Facts(host, self.guests, None, problems(self.warnings, self.waiting_for))
 
 
 @dataclasses.dataclass(frozen=True)

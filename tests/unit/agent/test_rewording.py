@@ -35,7 +35,7 @@ from iat_nova.store.observed import Observer
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.replay import Replay
 from iat_nova.store.requests import Holds, PauseFile
-from tests.unit.build import Clock
+from tests.unit.build import Clock, problems
 from tests.unit.hardware.enforcement import test_restore
 
 POLICY = """
@@ -97,7 +97,7 @@ class Source:
         self.waiting_for: tuple[object, ...] = ()
 
     def facts(self) -> Facts:
-        return Facts(self.host(), self.guests, None, self.warnings, self.waiting_for)
+        return Facts(self.host(), self.guests, None, problems(self.warnings, self.waiting_for))
 
 
 class Story(test_restore.MachineCase):

@@ -13,7 +13,7 @@ from iat_nova.agent.hand_over import HandedOver
 from iat_nova.checks import doctor, rights
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.host.probe import Level
-from iat_nova.model import Facts, HostFacts, VirtualSwitch, message
+from iat_nova.model import Facts, HostFacts, Source, SourceProblem, Trouble, VirtualSwitch, message
 from iat_nova.report.sentences import text
 from tests.said import reworded
 from tests.unit.hardware import trees
@@ -250,12 +250,54 @@ class Around(DoctorCase):
         """Without libvirt nothing is known of the guests: the agent would only observe."""
         uri = f"qemu+unix:///system?socket={self.folder}/none"
         self.configure(libvirt_uri=uri)
-        self.check("libvirt", "observe", "libvirt-problem-alone", "start-libvirt", 1, uri=uri)
+        self.check("libvirt", "observe", "libvirt-problem", "start-libvirt", 1, uri=uri)
+
+    def test_guests_that_cannot_be_read(self):
+        """A source whose reading raises is not well, whatever the error, and is not empty."""
+        raises = mock.patch("iat_nova.inventory.libvirt.LibvirtSource.guests", side_effect=KeyError)
+        with raises, self.assertLogs("iat_nova.common.last_good"):
+            self.check("libvirt", "observe", "last-good-kept", "report-traceback", 1)
 
     def test_no_open_vswitch(self):
         """So is an absent Open vSwitch."""
         self.configure(ovsdb_connection=f"unix:{self.folder}/none")
         self.check("Open vSwitch", "observe", "ovsdb-unavailable", "start-switch", 1)
+
+    def test_cures_of_sources(self):
+        """Each remedy where the ones before it cannot help; every row is shown."""
+        there, absent = self.config, self.folder / "none"
+        listener = self.enterContext(socket.socket(socket.AF_UNIX))
+        path = self.folder / "sock"
+        listener.bind(str(path))
+        at = f"qemu+unix:///system?socket={absent}"
+        here = {"ovsdb_connection": f"unix:{path}"}
+        rows = (
+            (Source.LIBVIRT, {"libvirt_uri": at}, absent, absent, "install-libvirt"),
+            (Source.LIBVIRT, {"libvirt_uri": at}, absent, there, "start-libvirt"),
+            (Source.LIBVIRT, {"libvirt_uri": at}, path, there, "set-option"),
+            (Source.SWITCH, {"ovsdb_connection": "db.sock"}, path, there, "set-option"),
+            (Source.SWITCH, {"ovsdb_connection": "tcp:127.0.0.1:1"}, absent, absent, "set-option"),
+            (Source.SWITCH, {"ovsdb_connection": "tcp:127.0.0.1:1"}, absent, there, "start-switch"),
+            (Source.SWITCH, {"ovsdb_connection": "tcp:[::1]:1"}, path, there, "use-ovsdb-socket"),
+            (Source.SWITCH, here, path, there, "start-switch"),
+            (None, None, None, None, None),
+            (Source.LIBVIRT, {"libvirt_uri": at.replace("none", "sock")}, absent, there, "see-log"),
+            (Source.SWITCH, here, path, there, "restart-switch"),
+        )  # fmt: skip
+        for source, options, listens, program, remedy in rows:
+            if source is None:
+                listener.listen()
+                continue
+            self.configure(**options)
+            with (
+                self.subTest(source, remedy=remedy),
+                mock.patch.multiple(
+                    doctor, OVSDB_SOCKET=listens, OVSDB_SERVER=program,
+                    LIBVIRT_SOCKETS=(listens,), LIBVIRT_UNITS=(("libvirtd", program),),
+                ),
+            ):  # fmt: skip
+                problem = SourceProblem(source, Trouble.WARNING, message("libvirt-silent"))
+                self.assertEqual(remedy, doctor._remedy(problem, self.settings()).code)
 
     def test_open_vswitch_on_its_socket(self):
         """Where ovsdb-server listens on its socket alone, the remedy names that."""
@@ -271,7 +313,8 @@ class Around(DoctorCase):
         """Its warnings are told, beside what it shows; that of a source only once."""
         warnings = (message("dpdk-not-started"), message("ovsdb-lost", address="unix:x"))
         switch = VirtualSwitch({"br0": "netdev"}, (), (3,), warnings=warnings)
-        facts = Facts(HostFacts("h", (), ()), (), switch, warnings=warnings[1:])
+        lost = SourceProblem(Source.SWITCH, Trouble.WARNING, warnings[1])
+        facts = Facts(HostFacts("h", (), ()), (), switch, (lost,))
         found = [(one.subject, one.level.value) for one in doctor._sources(self.settings(), facts)]
         self.assertEqual(
             [("Open vSwitch", "missing"), ("libvirt", "ok"), ("virtual switch", "note")], found

@@ -12,7 +12,9 @@ from iat_nova.model import (
     DeviceModel,
     Guest,
     HostFacts,
+    Source,
     SwitchPort,
+    Trouble,
     VirtualSwitch,
     verbatim,
 )
@@ -179,6 +181,18 @@ class ReconcileTest(unittest.TestCase):
         told = (warning.code, warning.values["what"])
         self.assertEqual(("last-good-kept", "Open vSwitch"), told)
         self.assertEqual((), inventory.facts().warnings)
+
+    def test_a_source_that_was_never_read(self):
+        """What could not be read even once is unknown, not empty: the agent waits for it."""
+        inventory = Reconciler(Guests(guest()), Switch(), self.pci, lambda: HOST)
+        failing = mock.patch.object(Guests, "guests", side_effect=KeyError)
+        with self.assertLogs("iat_nova.common.last_good", "ERROR"), failing:
+            facts = inventory.facts()
+        kinds = [(one.source, one.kind) for one in facts.problems]
+        self.assertEqual(
+            [(Source.LIBVIRT, Trouble.UNREADABLE), (Source.LIBVIRT, Trouble.WAITING)], kinds
+        )
+        self.assertEqual((), inventory.facts().problems)
 
     def test_no_switch(self):
         """Without Open vSwitch there is none, and no warning."""

@@ -25,7 +25,7 @@ from iat_nova.model import (
     verbatim,
 )
 from tests.unit import frozen
-from tests.unit.build import domain
+from tests.unit.build import domain, problems
 
 # Numbers of a host that stay until somebody changes it.
 LASTING = {
@@ -78,7 +78,7 @@ class TestLasting(unittest.TestCase):
         self.assertEqual(
             ("tap1", 1, None), (attachment.device, attachment.numa_node, attachment.packets)
         )
-        silent = dataclasses.replace(look(0), warnings=(verbatim("a source is silent"),))
+        silent = dataclasses.replace(look(0), problems=problems((verbatim("a source is silent"),)))
         self.assertNotEqual(look(0).lasting, silent.lasting)
 
     def test_every_number(self):

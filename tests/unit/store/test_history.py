@@ -29,6 +29,7 @@ from iat_nova.store.records import Event
 from iat_nova.store.writer import History, _Writer
 from iat_nova.strategies.iat.state import IatState
 from tests.unit import stories
+from tests.unit.build import problems
 
 DEADLINE_S = 10.0
 
@@ -291,9 +292,8 @@ class TestBounds(HistoryCase):
     def pictures(self, history, count):
         """Tell new pictures of a host, each of some 8 KB that do not compress; no iteration."""
         for number in range(count):
-            facts = dataclasses.replace(
-                stories.facts(), warnings=(verbatim(os.urandom(4096).hex()), verbatim(str(number)))
-            )
+            told = problems((verbatim(os.urandom(4096).hex()), verbatim(str(number))))
+            facts = dataclasses.replace(stories.facts(), problems=told)
             self.row = history.inventory(self.clock.wall(), facts, {0: stories.inventory()})
             self.assertTrue(history.flush(60.0), history.problem)
 
