@@ -134,7 +134,7 @@ class Moves:
 
 
 def exception(moves: Moves, tenants: Iterable[str], overlapping: Collection[str]) -> int | None:
-    """Return the paper's exception, 1 to 3, that explains changes without a transition, or None.
+    """Return the paper's exception, 1 to 3, that explains changes, or None.
 
     1: only IPC moved. 2: a member of `tenants` without overlap with DDIO moved in IPC and in LLC
     references or misses, while DDIO did not move. 3: a member with overlap moved in the same way,
@@ -242,18 +242,20 @@ def rebase(
 ) -> Sample:
     """Return the reference after changes that led to no action.
 
-    Only changed quantities take their new value, so slow drifts elsewhere stay visible. Tenants in
+    Only changed quantities take their new value, so slow drifts elsewhere stay visible. Subjects in
     `waiting` keep their former values, because their turn has not come. New quantities are added.
     """
     tenants = {**sample.tenants, **reference.tenants}
     hits, misses = reference.ddio_hits_per_s, reference.ddio_misses_per_s
     for change in changes:
+        if change.subject in waiting:
+            continue
         if change.subject == DDIO:
             if change.quantity is Quantity.DDIO_HITS:
                 hits = change.after
             else:
                 misses = change.after
-        elif change.subject not in waiting:
+        else:
             before, after = tenants[change.subject], sample.tenants[change.subject]
             tenants[change.subject] = _with(before, after, change.quantity)
     return dataclasses.replace(

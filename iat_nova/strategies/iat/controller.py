@@ -9,7 +9,7 @@ equal results, and all memory is in the returned `IatState`.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from typing import ClassVar
 
 from iat_nova.model import (
@@ -44,12 +44,7 @@ from iat_nova.strategies.iat.state import FsmState, IatState
 from iat_nova.strategies.layout import plan as layout
 
 _MINUTE_S = 60.0
-_EXCEPTIONS: Mapping[int, str] = {
-    1: "exception-only-ipc",
-    2: "exception-own-demand",
-    3: "exception-shuffle",
-}
-"""Message codes of the paper's three exceptions, by number."""
+_EXCEPTIONS = ("exception-only-ipc", "exception-own-demand", "exception-shuffle")
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -69,7 +64,7 @@ class _Outcome:
         if self.transition is not None:
             yield message(fsm.NUMBERED[self.transition].meaning)
         if self.exception is not None:
-            yield message(_EXCEPTIONS[self.exception], number=self.exception)
+            yield message(_EXCEPTIONS[self.exception - 1], number=self.exception)
         if self.transition is None and self.exception is None and not self.steps:
             yield from self.quiet
 
@@ -251,7 +246,8 @@ class Controller:
             fsm=outcome.fsm,
             layout=placed,
             reference=follow,
-            acted=acted,
+            # After exception 3 a shuffle has been tried, and the machine has its turn.
+            acted=acted or (outcome.exception == 3 and not state.acted),
             ranking=ranking,
             mask_changes_at_s=(*recent, sample.taken_at_s) if moved else recent,
             retry_at_s=None,
@@ -327,18 +323,29 @@ class Controller:
     # ------------------------------------------------------------ way counts
 
     def _reallocate(self, state: IatState, view: RoundView, ledger: Ledger) -> _Outcome:
-        """Do State Transition and LLC Re-alloc, then handle the paper's three exceptions."""
+        """Do State Transition and LLC Re-alloc, except in the paper's three exceptions.
+
+        After a write of the agent an exception does not stop the machine. Tenants with rising
+        misses ask for a way in exception 2, else in a later iteration. Changes that the machine has
+        still to judge keep their reference.
+        """
         target, transition = state.fsm, None
-        if self.runs_machine and view.io is not None:
+        machine = self.runs_machine and view.io is not None
+        number, pressed = self._exception(view, blind=not machine)
+        gated = number is not None and not state.acted and state.retry_at_s is None
+        if machine and not gated:
             rule = fsm.RULES.first(state.fsm, self._signals(view, ledger))
             target, transition = rule.target, rule.number
             self._act(target, transition, view, ledger)
         acted = ledger.allocation != state.allocation or transition is not None
-        number, askers, waiting = self._exception(view, transition)
+        number = number if transition is None else None
+        askers, waiting = (pressed, ()) if number == 2 else ((), pressed)
+        if machine and gated and number != 1:
+            waiting += (DDIO, *(member.id for member in view.roster.io))
         if self.features.resize_cores:
             waiting += own_demand.serve(view, ledger, askers, free=not acted)
         stays = message("nobody-asks")
-        if self.runs_machine and view.io is not None:
+        if machine and view.io is not None:
             figures = view.io.describe(self.parameters.threshold_miss_low_per_s)
             stays = message("no-transition", state=state.fsm.value, figures=figures)
         return _Outcome(target, transition, number, waiting=waiting, quiet=(stays,))
@@ -373,22 +380,17 @@ class Controller:
             case FsmState.LOW_KEEP | FsmState.HIGH_KEEP:
                 pass
 
-    def _exception(
-        self, view: RoundView, transition: int | None
-    ) -> tuple[int | None, tuple[str, ...], tuple[str, ...]]:
-        """Return the exception's number, the tenants that ask for a way, and the tenants that wait.
+    def _exception(self, view: RoundView, *, blind: bool) -> tuple[int | None, tuple[str, ...]]:
+        """Return the exception's number, and the tenants with a demand of their own.
 
-        Only exception 2 makes tenants ask. If a transition, or a move of DDIO, explains the
-        iteration, tenants with rising misses keep the old reference and ask in the next iteration.
-        A policy without DDIO control, or a machine without DDIO counters, ignores moves of DDIO.
-        Without counters the demand of I/O tenants is served in the same way.
+        `blind`: without the machine or DDIO's counters, moves of DDIO do not count, and tenants
+        with and without I/O are alike.
         """
         roster, moves = view.roster, view.moves
         overlapping: Collection[str] = frozenset(view.placed.overlaps_ddio)
-        everybody = self.runs_machine and view.io is None
-        if not self.runs_machine or view.io is None:
+        if blind:
             moves, overlapping = change.Moves(moves.without(DDIO)), frozenset()
-        tenants = [t for t in roster.ids if everybody or not roster.is_io(t)]
+        tenants = [t for t in roster.ids if blind or not roster.is_io(t)]
         pressed = tuple(
             tenant
             for tenant in tenants
@@ -397,10 +399,7 @@ class Controller:
             and moves.own(tenant)
             and moves.rose(tenant, Quantity.MISSES)
         )
-        if transition is not None:
-            return None, (), pressed
-        number = change.exception(moves, tenants, overlapping)
-        return (number, pressed, ()) if number == 2 else (number, (), pressed)
+        return change.exception(moves, tenants, overlapping), pressed
 
 
 def _recent(state: IatState, sample: Sample, moved: bool) -> tuple[float, ...]:
@@ -432,7 +431,7 @@ class Baseline(Controller):
 
 
 class CoreOnly(Controller):
-    """Only a core's own demand is served."""
+    """Any tenant's demand is served by core counters alone, without the machine or a shuffle."""
 
     preset = PRESETS["core-only"]
 

@@ -29,7 +29,6 @@ from iat_nova.model import (
 from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import classify
 from tests.said import sentence, texts
-from tests.unit import frozen
 from tests.unit.policy.hosts import (
     EXAMPLES,
     ONE,
@@ -803,10 +802,3 @@ class AnyFactsTest(ClassifyCase):
             told = any(one.uuid in warning for warning in texts(classified.warnings))
             pooled = any(one.display_name in pool.members for pool in members)
             self.assertTrue(key in managed or pooled or told)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(classify))
-        self.assertTrue(frozen.values(classify))

@@ -9,7 +9,6 @@ from iat_nova.model import CacheDomain, Facts, HostFacts, VirtualSwitch, WayMask
 from iat_nova.policy import guarantee
 from iat_nova.strategies.pollute_buffer import masks, plan
 from tests.said import texts
-from tests.unit import frozen
 from tests.unit.policy.hosts import ONE, TWO, domain, dpdk_switch, facts, guest
 
 
@@ -246,10 +245,3 @@ class WarningsTest(unittest.TestCase):
         """Their flavor's wish is the pool's matter and has its own warning."""
         floating = promised("a", 5, resources=5, cpus=())
         self.assertEqual([], self.warnings(facts(floating)))
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(guarantee))
-        self.assertTrue(frozen.values(guarantee))

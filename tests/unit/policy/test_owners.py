@@ -7,7 +7,7 @@ import unittest
 from iat_nova.model import AttachmentKind
 from iat_nova.policy import owners
 from iat_nova.policy.owners import POOL, guest_id, owners_of
-from tests.unit import frozen, stories
+from tests.unit import stories
 from tests.unit.policy.hosts import ONE, attachment, dpdk_switch, facts, guest
 
 
@@ -150,10 +150,3 @@ class OwnersTest(unittest.TestCase):
         self.assertEqual(
             ("a (instance-a)", "c (instance-c)"), found[guest_id(three[1])][0].values["guests"]
         )
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(owners))
-        self.assertTrue(frozen.values(owners))

@@ -7,7 +7,6 @@ import unittest
 from iat_nova.model import HostFacts
 from iat_nova.policy import policies
 from tests.said import raises
-from tests.unit import frozen
 from tests.unit.policy.hosts import ONE, TWO, domain, facts, guest
 
 CORES = "{{ cores }} cores, {{ hostname }}, hour {{ hour }}"
@@ -106,8 +105,3 @@ class TestPolicy(unittest.TestCase):
         one, two = guest("web"), guest("db", dedicated_cpus=(4, 5))
         self.assertEqual((), made.classify(facts(one), {}).warnings)
         self.assertTrue(made.classify(facts(one, two), {}).warnings)
-
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(policies))
-        self.assertTrue(frozen.values(policies))

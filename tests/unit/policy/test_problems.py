@@ -5,10 +5,8 @@ import unittest
 
 from iat_nova import policy
 from iat_nova.model import HostFacts
-from iat_nova.policy import problems
 from iat_nova.policy.problems import path_text
 from tests.said import raises, sentence
-from tests.unit import frozen
 from tests.unit.policy.hosts import ONE, TWO, domain
 
 # name, text, and each problem's line, path and a piece of its message, in file order
@@ -200,11 +198,6 @@ reserved_ways: []
     def test_paths(self) -> None:
         """Odd keys are quoted so that a path can be read back."""
         self.assertEqual('a[0]["m1.x"].b-c["\\""]', path_text(("a", 0, "m1.x", "b-c", '"')))
-
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(problems))
-        self.assertTrue(frozen.values(problems))
 
 
 class WarningTest(unittest.TestCase):

@@ -5,9 +5,7 @@ import unittest
 
 from iat_nova.model import AttachmentKind, DeviceModel, Priority
 from iat_nova.nova.extra_specs import Io
-from iat_nova.policy import rules
 from iat_nova.policy.rules import Asked, ClassRule, Match, WayBounds, model_of
-from tests.unit import frozen
 from tests.unit.policy.hosts import attachment, guest
 
 VF = guest(
@@ -119,8 +117,3 @@ class TestValues(unittest.TestCase):
         """A class limits no memory bandwidth and weighs its guests alike unless told otherwise."""
         rule = ClassRule("a", Match(), Priority.BE, Io.AUTO, WayBounds(1, 1))
         self.assertEqual((100, 1.0), (rule.bandwidth_min, rule.weight))
-
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(rules))
-        self.assertEqual(6, len(frozen.values(rules)))

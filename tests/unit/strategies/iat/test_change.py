@@ -12,7 +12,6 @@ from iat_nova.strategies.iat import change
 from iat_nova.strategies.iat.change import Direction, Moves
 from iat_nova.strategies.iat.fsm import Signal
 from iat_nova.strategies.iat.roster import Roster
-from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, guest, rates, stack
 
@@ -393,10 +392,3 @@ class TestExactlyAtTheThreshold(unittest.TestCase):
         assert io is not None
         self.assertNotIn(Signal.MISSES_HIGH, io.signals(1e6))
         self.assertIn(Signal.MISSES_HIGH, io.signals(1e6 - 1))
-
-
-class TestValues(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(change))
-        self.assertTrue(frozen.values(change))

@@ -12,7 +12,6 @@ from iat_nova.strategies.iat import controller, fsm
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant
-from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, Story, exception_of, guest, host, rates, stack
 
@@ -331,12 +330,37 @@ class TestOwnDemand(unittest.TestCase):
                 self.assertEqual(2, exception_of(story.second(self.HUNGRY)))
                 self.assertEqual(expected, (story.ways("x"), story.ways("y")))
 
-    def test_exception_1_does_nothing(self) -> None:
-        """IPC alone is neither cache nor I/O."""
-        story = Story((guest("x", PC),)).settled()
-        decision = story.second({"x": rates(ipc=0.5)})
-        self.assertEqual((1, (), False), (exception_of(decision), decision.steps, decision.stable))
-        self.assertTrue(story.second().stable)
+    def test_exceptions_stop_the_machine(self) -> None:
+        """In any state an exception comes instead of a transition, which a write brings about."""
+        x, be = {"x": rates(9 * M, 6 * M, 0.6)}, {"be": rates(9 * M, 6 * M, 0.6)}
+        exceptions = ((1, {"x": rates(ipc=0.5)}, 20), (2, x, 20), (3, be, 21))
+        low, reclaim = FsmState.LOW_KEEP, FsmState.RECLAIM
+        rules = {
+            low: 1,
+            reclaim: 2,
+            FsmState.IO_DEMAND: 6,
+            FsmState.CORE_DEMAND: 8,
+            FsmState.HIGH_KEEP: 11,
+        }
+        for phase, rule in rules.items():
+            for number, changed, hits in exceptions:
+                for acted in (False, True):
+                    with self.subTest(phase=phase, number=number, acted=acted):
+                        story = Story((stack(2), guest("x", PC, 2), guest("be", BE, 6)))
+                        story.misses = 0.985 * M
+                        story.settled()
+                        self.assertEqual(("be",), story.sharing)
+                        story.state = dataclasses.replace(story.state, fsm=phase, acted=acted)
+                        drift = 1.005 * M if phase is low else None  # below 3 %
+                        decision = story.second(changed, hits=hits * M, misses=drift)
+                        if acted:  # the agent's own write counts as a change
+                            self.assertEqual(rule, decision.rule)
+                            continue
+                        self.assertEqual((number, None), (exception_of(decision), decision.rule))
+                        self.assertEqual((phase.value, 2), (decision.phase, story.ddio))
+                        self.assertEqual(3 if number == 2 else 2, story.ways("x"))
+                        waits = number == 1 or (number == 2 and phase is reclaim)
+                        self.assertEqual(None if waits else rule, story.second().rule)
 
     def test_exception_3_shuffles_first(self) -> None:
         """Who overlaps and grew hungry while DDIO moved changes places with a lesser one."""
@@ -375,12 +399,32 @@ class TestPresets(unittest.TestCase):
 
     def test_core_only_and_io_iso_have_no_machine(self) -> None:
         """Neither leaves Low Keep or touches DDIO; I/O-iso keeps cores off DDIO's ways."""
-        for preset in ("core-only", "io-iso"):
+        for preset, sharing in (("core-only", ("vf",)), ("io-iso", ())):
             with self.subTest(preset=preset):
                 story = self._press(PRESETS[preset])
                 self.assertEqual({FsmState.LOW_KEEP}, {d.phase for d in story.decisions})
                 self.assertEqual(2, story.ddio)
-                self.assertEqual((), story.sharing)
+                self.assertEqual(sharing, story.sharing)
+
+    def test_core_only_and_io_iso_know_no_io(self) -> None:
+        """The stack and a guest with I/O get ways and give them back as a guest without I/O."""
+        for preset in ("core-only", "io-iso"):
+            for tenant in ("stack", "vf", "x"):
+                with self.subTest(preset=preset, tenant=tenant):
+                    story = Story(
+                        (stack(2), guest("vf", PC, 2, io=True), guest("x", PC, 2)),
+                        features=PRESETS[preset],
+                    ).settled()
+                    for misses in (6, 5, 4, 4):
+                        story.second(
+                            {tenant: rates(12 * M, misses * M, 1 - misses / 10)}, misses=1.5 * M
+                        )
+                    self.assertEqual(
+                        {"stack": 2, "vf": 2, "x": 2} | {tenant: 4}, story.state.allocation.tenants
+                    )
+                    story.second({tenant: rates(1 * M, 0.1 * M)})
+                    story.second()
+                    self.assertEqual(2, story.ways(tenant))
 
     def test_io_iso_cuts_best_effort_when_ddio_is_widened_by_hand(self) -> None:
         """Another hand's DDIO ways are adopted, and 7 ways remain for cores."""
@@ -732,10 +776,3 @@ class TestTenants(unittest.TestCase):
         story = Story((guest("x", PC),)).settled()
         seen = [story.second({"x": rates(5 * M * 1.02**n, 1 * M)}).stable for n in (1, 2)]
         self.assertEqual([True, False], seen)
-
-
-class TestValues(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(controller))
-        self.assertTrue(frozen.values(controller))

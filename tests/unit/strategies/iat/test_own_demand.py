@@ -25,7 +25,6 @@ from iat_nova.strategies.iat.presets import PRESETS
 from iat_nova.strategies.iat.realloc import RoundView
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import Cause, FsmState, Grant, GrantTrial, IatState
-from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import QUIET, M, Story, guest, rates
 
@@ -247,10 +246,3 @@ class TestServe(unittest.TestCase):
         self.assertEqual(
             [CONTENT, SATISFIED, CONTENT], [standing(one, self.ledger) for one in "abc"]
         )
-
-
-class TestValues(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(own_demand))
-        self.assertTrue(frozen.values(own_demand))

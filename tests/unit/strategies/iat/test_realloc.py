@@ -30,7 +30,6 @@ from iat_nova.strategies.iat.presets import Features
 from iat_nova.strategies.iat.realloc import GrantVerdict, RoundView
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import Backoff, Cause, FsmState, Grant, GrantTrial, IatState
-from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat.worlds import M, guest, rates, stack
 
@@ -361,10 +360,3 @@ class ReclaimTest(ReallocCase):
         self.assertEqual(
             "ddio-demand-fell", realloc.lapse(self.grant(DDIO, 1.0, 100 * M), self.ledger).code
         )
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(realloc))
-        self.assertTrue(frozen.values(realloc))

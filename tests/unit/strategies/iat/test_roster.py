@@ -6,9 +6,7 @@ from __future__ import annotations
 import unittest
 
 from iat_nova.model import DeviceModel, DomainInventory, Priority, Tenant, WayMask, WayRequest
-from iat_nova.strategies.iat import roster
 from iat_nova.strategies.iat.roster import Roster, RosterMember, is_best_effort
-from tests.unit import frozen
 from tests.unit.build import domain, tenant
 from tests.unit.strategies.iat.worlds import guest, host, stack
 
@@ -94,10 +92,3 @@ class BoundsTest(unittest.TestCase):
                 (one,) = found.members
                 bounds = (found.least(one), found.initial(one), found.most(one))
                 self.assertEqual(expected, bounds)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(roster))
-        self.assertTrue(frozen.values(roster))

@@ -6,7 +6,6 @@ import unittest
 from iat_nova.model import Priority, TenantKind
 from iat_nova.strategies.layout import grouping
 from iat_nova.strategies.layout.grouping import Partition, Standing, Want, partitions
-from tests.unit import frozen
 
 STACK, PC, BE = Priority.STACK, Priority.PC, Priority.BE
 
@@ -188,9 +187,3 @@ class PartitionsTest(unittest.TestCase):
         self.assertEqual([("abh", 3)], self.divided(three, 3))
         small = [want("g", 1, held=True), *wants[:2]]
         self.assertEqual([("ab", 9), ("g", 2)], sorted(self.divided(small, min_ways=2)))
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(grouping))

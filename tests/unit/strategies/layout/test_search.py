@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from iat_nova.strategies.layout import search
 from iat_nova.strategies.layout.line import Line, line
 from iat_nova.strategies.layout.search import Item, at_rest
-from tests.unit import frozen
 
 Spans = tuple[tuple[int, int], ...]
 
@@ -162,9 +161,3 @@ class AtRestTest(unittest.TestCase):
         ):
             self.assertFalse(at_rest((low, other), on, 0x600), other)
             self.assertFalse(at_rest((low, other, Item(1, 0x080, 0)), on, 0x600), other)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(search))
