@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The meaning of the flavor extra specs ``iat:*``, and nothing else.
 
-nova-api imports this module through the validators, so only the standard library is imported here.
+nova-api imports this module through the validators, so only the standard library is imported here,
+and the language is that of Python 3.9, as in the other modules that Nova loads.
 Parsing never raises: problems come back as values beside the usable part. A value must be spelled
 as listed (``PC``, not ``pc``): nova-api refuses other spellings, and a policy class that matches
 ``PC`` compares texts.
@@ -13,6 +14,7 @@ import dataclasses
 import difflib
 import enum
 from collections.abc import Mapping
+from typing import Union
 
 NAMESPACE = "iat:"
 PRIORITY = "iat:priority"
@@ -34,8 +36,10 @@ _SHOWN = 60  # characters of a wrong value
 _MOST_RESOURCES = 10**9  # of one extra spec; no host has as many ways
 
 
-class Io(enum.StrEnum):
+class Io(str, enum.Enum):
     """Whether a guest counts as I/O, i.e. as network-intensive."""
+
+    __str__ = str.__str__
 
     TRUE = "true"
     FALSE = "false"
@@ -46,7 +50,7 @@ PRIORITIES = ("PC", "BE")
 """Performance-critical, best effort."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Key:
     """One extra spec: its name, its meaning, and its allowed values.
 
@@ -84,10 +88,10 @@ KEYS: tuple[Key, ...] = (
 _BY_NAME: Mapping[str, Key] = {key.name: key for key in KEYS}
 
 
-SpecValue = str | int | tuple[str, ...]
+SpecValue = Union[str, int, tuple[str, ...]]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class SpecProblem:
     """Why an extra spec is not used: the code of a message, and its values."""
 
@@ -95,7 +99,7 @@ class SpecProblem:
     values: Mapping[str, SpecValue]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class Wishes:
     """The extra specs of a flavor; None: the flavor has no such extra spec, or no usable value.
 

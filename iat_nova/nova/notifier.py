@@ -77,7 +77,7 @@ def _remedy(error: OSError) -> str:
         )
     if isinstance(error, FileNotFoundError):
         return "; make the folder, owned by the user nova-compute runs as ([iat] spool_dir)"
-    if isinstance(error, FileExistsError | NotADirectoryError):
+    if isinstance(error, (FileExistsError, NotADirectoryError)):
         return "; [iat] spool_dir names the folder"
     return ""
 

@@ -40,7 +40,7 @@ _ARRIVALS = (
 _DEPARTURES = ("instance.live_migration_post.end", "instance.create.error")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclasses.dataclass(frozen=True)
 class News:
     """The content of a notification about an instance; `extra_specs` None: it has left."""
 

@@ -8,8 +8,10 @@ import enum
 from collections.abc import Mapping
 
 
-class Fixed(enum.StrEnum):
+class Fixed(str, enum.Enum):
     """The reason why a guest cannot be moved."""
+
+    __str__ = str.__str__
 
     RESOURCES = "resources"  # has devices or resources that Watcher does not count
     EXCLUDED = "excluded"  # outside the audit's scope, or tagged optimize=false
@@ -17,8 +19,10 @@ class Fixed(enum.StrEnum):
     MIXED = "mixed"  # has dedicated and shared vCPUs: free CPUs cannot be counted
 
 
-class Unusable(enum.StrEnum):
+class Unusable(str, enum.Enum):
     """Why a host is neither relieved nor a destination."""
+
+    __str__ = str.__str__
 
     NO_AGENT = "no-agent"  # no metrics of iat-nova
     STALE = "stale"  # the agent's last iteration is too old
