@@ -21,10 +21,8 @@ from iat_nova.model import (
     Sample,
     Step,
     WayMask,
-    decisions,
     message,
 )
-from tests.unit import frozen
 from tests.unit.policy.hosts import ONE
 
 
@@ -39,13 +37,6 @@ def layout(*groups, ddio=0x600, **more):
     """Return a layout of groups: tenants, mask, and a limit of bandwidth if any."""
     made = tuple(Group(tuple(tenants), WayMask(mask), *limit) for tenants, mask, *limit in groups)
     return Layout(WayMask(ddio), made, **more)
-
-
-class TestValues(unittest.TestCase):
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(decisions))
-        self.assertTrue(frozen.values(decisions))
 
 
 class TestRatios(unittest.TestCase):
@@ -110,15 +101,6 @@ class TestParameters(unittest.TestCase):
                 paper.ddio_ways_max,
             ),
         )
-
-    def test_frozen(self):
-        """Values that are passed around cannot be changed."""
-        for kind in (Allocation, Change, Decision, Group, Layout, Parameters, Rates, Sample, Step):
-            one = object.__new__(kind)
-            for field in dataclasses.fields(kind):
-                with self.assertRaises(dataclasses.FrozenInstanceError):
-                    setattr(one, field.name, None)
-            self.assertFalse(hasattr(one, "__dict__"), kind)
 
 
 class TestLayout(unittest.TestCase):

@@ -21,10 +21,8 @@ from iat_nova.model import (
     SwitchPort,
     VirtualSwitch,
     WayMask,
-    facts,
     verbatim,
 )
-from tests.unit import frozen
 from tests.unit.build import domain, problems
 
 # Numbers of a host that stay until somebody changes it.
@@ -60,13 +58,6 @@ def numbers(kind, seen):
                 yield name
             for one in inner:
                 yield from numbers(one, seen)
-
-
-class TestValues(unittest.TestCase):
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(facts))
-        self.assertTrue(frozen.values(facts))
 
 
 class TestLasting(unittest.TestCase):

@@ -2,11 +2,9 @@
 """Messages made of what others raise."""
 
 import math
-import sys
 import unittest
 
-from iat_nova.model.message import Message, as_message, message, verbatim
-from tests.unit import frozen
+from iat_nova.model.message import as_message, message, verbatim
 
 
 class Raised(Exception):
@@ -44,9 +42,3 @@ class TestMessage(unittest.TestCase):
     def test_key(self):
         """A message can be a key."""
         self.assertEqual(1, {message("code", x=1): 1}[message("code", x=1)])
-
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        module = sys.modules[Message.__module__]
-        self.assertEqual([], frozen.changeable(module))
-        self.assertTrue(frozen.values(module))

@@ -6,9 +6,7 @@ import re
 import unittest
 
 import iat_nova
-from iat_nova.model import reasons
 from iat_nova.model.reasons import Code, about
-from tests.unit import frozen
 from tests.unit.pages import SOURCE
 
 PACKAGE = pathlib.Path(iat_nova.__file__).parent
@@ -49,8 +47,3 @@ class CodesTest(unittest.TestCase):
         ):
             with self.subTest(code):
                 self.assertEqual(kind, about("".join(code)))
-
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(reasons))
-        self.assertTrue(frozen.values(reasons))

@@ -14,9 +14,7 @@ from iat_nova.model import (
     WayRequest,
     message,
     own_warnings,
-    tenants,
 )
-from tests.unit import frozen
 from tests.unit.build import domain, tenant
 
 UUIDS = ("11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000000002")
@@ -24,13 +22,6 @@ UUIDS = ("11111111-0000-4000-8000-000000000001", "22222222-0000-4000-8000-000000
 
 def guest(number: int, name: str, *cpus: int, **more: object) -> Tenant:
     return tenant(name, *cpus, id=f"{UUIDS[number]}/7", **more)  # type: ignore[arg-type]
-
-
-class TestValues(unittest.TestCase):
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(tenants))
-        self.assertTrue(frozen.values(tenants))
 
 
 class TenantTest(unittest.TestCase):

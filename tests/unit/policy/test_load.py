@@ -13,7 +13,6 @@ from iat_nova.nova.extra_specs import Io
 from iat_nova.policy import schema
 from iat_nova.policy.rules import Match, WayBounds
 from tests.said import raises, sentence
-from tests.unit import frozen
 from tests.unit.policy.hosts import EXAMPLES, ONE, TWO, domain
 
 ROOT = pathlib.Path(__file__).parents[3]
@@ -237,9 +236,3 @@ domains: {1: {ddio_ways_max: 4}}
             with self.assertRaises(policy.PolicyError) as caught:
                 policy.parse(f"domains: {entry}", TWO)
             self.assertIn(message, sentence(caught.exception), entry)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value of the package can be changed, nor get another attribute."""
-        self.assertEqual({}, frozen.changeable_in(policy))

@@ -23,7 +23,7 @@ from iat_nova.report.view import gather
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Inventory
 from iat_nova.store.writer import History
-from tests.unit import frozen, stories
+from tests.unit import stories
 
 UUID = stories.PC.partition("/")[0]
 OTHER = "6f9619ff-0000-4000-8000-000000000000"
@@ -320,10 +320,3 @@ class TestAccount(unittest.TestCase):
             )
             helps = " ".join(account.what_would_help(self.tell({"ways": ways})))
             self.assertIn("no hold at 4: cache domain 0 has 11 ways", helps)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(account))
-        self.assertEqual([], frozen.changeable(subjects))

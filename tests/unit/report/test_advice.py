@@ -19,7 +19,6 @@ from iat_nova.model import (
     VirtualSwitch,
 )
 from iat_nova.report import advice
-from tests.unit import frozen
 
 MIB = 1 << 20
 DOMAIN = CacheDomain(
@@ -144,9 +143,3 @@ class MempoolsTest(unittest.TestCase):
     def test_long_number(self):
         """A pool with a size of thousands of digits is left out."""
         self.assertEqual((), read_mempools(re.sub("size=[0-9]+", "size=" + "9" * 5000, DUMP)))
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(advice))

@@ -10,7 +10,7 @@ from iat_nova.model import Group, Layout, PortGroup, WayMask
 from iat_nova.report import charts
 from iat_nova.report.charts import Axis, Curve, Span
 from iat_nova.report.stretches import Stretch
-from tests.unit import frozen, stories
+from tests.unit import stories
 
 AXIS = Axis(0.0, 916.0)
 INVENTORY = stories.inventory()
@@ -337,9 +337,3 @@ class CurveTest(ChartCase):
             self.assertEqual([f"line b {path} "], shapes(svg, ("path",)))
             self.assertIn(f"<title>{title}</title>", svg)
         self.assertIn('viewBox="72 4 916 40"', svg)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(charts))

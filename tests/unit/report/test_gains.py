@@ -6,10 +6,9 @@ import unittest
 from unittest import mock
 
 from iat_nova.model import Rates
-from iat_nova.report import gains as module
 from iat_nova.report.gains import gains, worth_tiles
 from iat_nova.strategies.prospect import Prospect
-from tests.unit import frozen, stories
+from tests.unit import stories
 
 SECONDS = 40
 
@@ -102,9 +101,3 @@ class Gains(unittest.TestCase):
         self.assertAlmostEqual(0.9, found[stories.PC].first)
         self.assertAlmostEqual(1 / 0.9 - 1, found[stories.PC].change)
         self.assertAlmostEqual(0.0, found["stack"].change)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(module))

@@ -15,7 +15,7 @@ from iat_nova.report.moments import Loop, Moment
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.writer import History
-from tests.unit import frozen, stories
+from tests.unit import stories
 from tests.unit.stories import NIGHT
 
 ALIVE, GONE = AgentNow(AgentState.RUNNING, 1), AgentNow(AgentState.UNCLEAN)
@@ -305,9 +305,3 @@ class MomentTest(MomentCase):
         self.assertIs(Loop.HANDED_OVER, self.at(25).loop)
         self.assertIn("masks are kept for the next agent", self.said(25))
         self.assertIs(Loop.RUNNING, self.at(45).loop)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(moments))

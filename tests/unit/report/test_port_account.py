@@ -2,7 +2,6 @@
 """A port of devices explained: its present devices, its decisions, and why it has no own ways."""
 
 import dataclasses
-import unittest
 
 from iat_nova.model import (
     Action,
@@ -25,7 +24,7 @@ from iat_nova.report.port_account import PortAccount
 from iat_nova.report.view import gather
 from iat_nova.store.reader import HistoryReader
 from iat_nova.strategies.registry import DEFAULT
-from tests.unit import frozen, stories
+from tests.unit import stories
 from tests.unit.report.test_moments import MomentCase
 
 PORT, FUNCTION = "0000:5e:00.0", "0000:5e:02.1"
@@ -193,9 +192,3 @@ class PortAccountTest(MomentCase):
                 self.assertEqual(expected, text in reasons, (number, reasons))
             for text in said:
                 self.assertIn(text, reasons)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(port_account))

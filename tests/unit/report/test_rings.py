@@ -8,7 +8,6 @@ from unittest import mock
 from iat_nova.model import Parameters, Sample, WayMask
 from iat_nova.report import rings
 from iat_nova.report.rings import Verdict
-from tests.unit import frozen
 from tests.unit.report import test_advice as known
 
 LOW = 1e6
@@ -187,9 +186,3 @@ class Bursts(unittest.TestCase):
         """A ring that is small already says nothing."""
         (ring,) = known.advise(known.facts([known.PORT])).rings
         self.assertIn("dropped", rings.burst_words([ring], ring.descriptors))
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(rings))

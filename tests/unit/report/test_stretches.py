@@ -2,14 +2,12 @@
 """The report tells why nothing was done, when no agent ran, and which tenant gained or lost."""
 
 import dataclasses
-import unittest
 from unittest import mock
 
 from iat_nova.model import Group, WayMask
 from iat_nova.report import html as report
-from iat_nova.report import stretches
 from iat_nova.store.reader import HistoryReader
-from tests.unit import frozen, stories
+from tests.unit import stories
 from tests.unit.report.test_moments import MomentCase
 
 
@@ -83,9 +81,3 @@ class StretchTest(MomentCase):
         self.assertIn("no agent ran: the agent stopped at", page[row : row + 300])
         self.assertIn("nothing done for 28 s", page)
         self.assertNotIn("nothing done for 10 min", page)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(stretches))

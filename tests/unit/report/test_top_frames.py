@@ -3,7 +3,6 @@
 
 import dataclasses
 import re
-import unittest
 from unittest import mock
 
 from iat_nova.model import (
@@ -19,7 +18,7 @@ from iat_nova.model.reasons import Reason
 from iat_nova.report import top
 from iat_nova.report.top_screen import Mode, Screen
 from iat_nova.store.heartbeat import AgentNow, AgentState
-from tests.unit import frozen, stories
+from tests.unit import stories
 from tests.unit.report.test_screens import StoryCase
 
 USUAL = """\
@@ -318,9 +317,3 @@ class FrameTest(StoryCase):
         self.assertEqual("▁▂▃▄▅▆▇█", top.sparkline([0.1, *range(1, 8)], 8))
         self.assertEqual("▁▁", top.sparkline([9.0, 0.0, 0.0], 2))
         self.assertEqual("", top.sparkline([1.0], -1))
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(top))

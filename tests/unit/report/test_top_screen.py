@@ -3,9 +3,8 @@
 
 import unittest
 
-from iat_nova.report import top, top_screen
+from iat_nova.report import top
 from iat_nova.report.top_screen import HELP, SORTS, Act, Mode, Screen, press
-from tests.unit import frozen
 
 TENANTS = [f"t{number}" for number in range(30)]
 
@@ -84,9 +83,3 @@ class TestKeys(unittest.TestCase):
         told = " ".join(keys for keys, _ in HELP)
         for key in ("Enter", "e", "s", "/", "left", "[", "n", "d", "p", "space", "h", "q"):
             self.assertIn(key, told)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(top_screen))

@@ -2,7 +2,6 @@
 """Decisions as rows: each tenant has the name of its own cache domain's inventory."""
 
 import dataclasses
-import unittest
 
 from iat_nova.model import Action, DevicePort, Group, PortGroup, Step, WayMask, message
 from iat_nova.report import account, port_account, turns
@@ -10,7 +9,7 @@ from iat_nova.report.subjects import find
 from iat_nova.report.turns import concerns
 from iat_nova.report.view import gather
 from iat_nova.store.reader import HistoryReader
-from tests.unit import frozen, stories
+from tests.unit import stories
 from tests.unit.report.test_moments import MomentCase
 
 
@@ -186,9 +185,3 @@ class TurnsTest(MomentCase):
         page = " ".join(port_account.page(told).split())
         self.assertIn("Class one of its own, with port 0000:5f:00.0", page)
         self.assertIn("decision #2: kept: one way of their own for ports 0000:5e:00.0", page)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(turns))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from iat_nova.model import DevicePort, Group, Layout, PortGroup, PortRates, Sample, WayMask
 from iat_nova.report import charts, escape, waymap
-from tests.unit import frozen, stories
+from tests.unit import stories
 
 
 class TestWayMap(unittest.TestCase):
@@ -260,9 +260,3 @@ class TestWayMap(unittest.TestCase):
         found = waymap.segments(stories.layout(4), stories.inventory())
         ways = [way for one in found for way in range(one.lowest, one.lowest + one.count)]
         self.assertEqual(list(range(11)), ways)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(waymap))

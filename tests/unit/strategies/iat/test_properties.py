@@ -23,13 +23,11 @@ from iat_nova.model import (
 )
 from iat_nova.report.sentences import text
 from iat_nova.store import records
-from iat_nova.strategies import iat
 from iat_nova.strategies.iat.controller import Controller
 from iat_nova.strategies.iat.ledger import ddio_bounds
 from iat_nova.strategies.iat.presets import PRESETS, Features
 from iat_nova.strategies.iat.roster import Roster
 from iat_nova.strategies.iat.state import FsmState, IatState
-from tests.unit import frozen
 from tests.unit.build import domain
 from tests.unit.strategies.iat import plant
 from tests.unit.strategies.iat.worlds import guest, host, stack
@@ -314,9 +312,3 @@ class TestRest(unittest.TestCase):
             with self.subTest(seed=seed):
                 parameters = Parameters(threshold_stable=0.06)
                 self.assertLessEqual(self._worst("iat", seed, parameters, True), 2)
-
-
-class TestValues(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual({}, frozen.changeable_in(iat))

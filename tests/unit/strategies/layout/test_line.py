@@ -3,9 +3,7 @@
 
 import unittest
 
-from iat_nova.strategies.layout import line as line_module
 from iat_nova.strategies.layout.line import Line, from_below, line, pack
-from tests.unit import frozen
 
 
 class AdmitsTest(unittest.TestCase):
@@ -125,10 +123,3 @@ class PackTest(unittest.TestCase):
         """Reserved ways in between, or coerced ways below the top, want a search."""
         self.assertIsNone(pack((2, 2), line(0x7EF, 0, True), 9))
         self.assertIsNone(pack((2, 2), line(0x7FF, 0x060, True), 9))
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(line_module))
-        self.assertTrue(frozen.values(line_module))

@@ -14,11 +14,10 @@ import hypothesis
 from hypothesis import strategies as st
 
 from iat_nova.model import CacheDomain, Group, Layout, Priority, TenantKind, WayMask
-from iat_nova.strategies import layout as package
 from iat_nova.strategies.layout import plan as layout
 from iat_nova.strategies.layout.plan import LayoutError, Want
 from tests.said import raises
-from tests.unit import build, frozen
+from tests.unit import build
 
 SETTINGS = hypothesis.settings(
     derandomize=True,
@@ -730,9 +729,3 @@ class ErrorTest(unittest.TestCase):
         """DDIO's ways lie below reserved ones."""
         domain = build.domain(11, reserved_ways=WayMask(0x400))
         self.assertEqual(0x300, layout.plan(domain, 2, [want("a", 1)], None, avoid=True).ddio)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self) -> None:
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual({}, frozen.changeable_in(package))
