@@ -23,17 +23,19 @@ from typing import Any
 
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import HAND_OVER, HAND_OVER_REQUEST
-from iat_nova.common.untrusted import Unreadable
+from iat_nova.common.untrusted import Unreadable, worded
 from iat_nova.hardware.api import DdioWays, DomainOffline, HardwareError
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.cat.resctrl_groups import ResctrlMemory
 from iat_nova.hardware.enforcement import enforcer
 from iat_nova.hardware.enforcement.snapshot import Snapshot
 from iat_nova.hardware.enforcement.snapshot_file import BOOT_ID, SnapshotError, SnapshotFile
-from iat_nova.model import CacheDomain, Message, message
-from iat_nova.model.message import as_message
+from iat_nova.model import CacheDomain, Message, Parameters, Sample, message
+from iat_nova.model.message import as_message, verbatim
 from iat_nova.store import records
 from iat_nova.strategies import registry
+from iat_nova.strategies.api import decide
+from iat_nova.strategies.layout.check import InvalidLayout, check
 
 LOG = logging.getLogger("iat_nova")
 
@@ -317,6 +319,11 @@ class Succession:
         there = tuple(map(_hardware, self.allocator.domains()))
         if there != tuple(map(_hardware, left.domains)):
             raise HardwareError(message("domains-changed"))
+        try:
+            states = self._sound(left, states)
+        except Exception as error:  # the states and the strategy may be anything
+            why = as_message(error) if isinstance(error, InvalidLayout) else verbatim(worded(error))
+            raise HardwareError(why) from error
         written = {}
         for number, one in left.enforcer.written.items():
             try:
@@ -330,6 +337,26 @@ class Succession:
         self.snapshot.adopt()
         enforcer = dataclasses.replace(left.enforcer, written=written)
         return dataclasses.replace(left, states=states, enforcer=enforcer)
+
+    def _sound(self, left: HandedOver, states: Mapping[int, Any]) -> dict[int, Any]:
+        """Return the states of domains with a layout. Raises any error for unsound content.
+
+        Values of the right types may contradict each other. So each layout must be one for its own
+        tenants on the domain, and the strategy must be able to go on from each state.
+        """
+        domains = {domain.id: domain for domain in left.domains}
+        for number, mask in left.enforcer.found.items():
+            if mask is not None and not 0 < mask < 1 << domains[number].ways:
+                raise InvalidLayout(f"DDIO of cache domain {number} was found at {mask}")
+        strategy = registry.make(self.strategy, Parameters())
+        for number, one in left.enforcer.written.items():
+            if _hardware(one.inventory.domain) != _hardware(domains[number]):
+                raise InvalidLayout(f"the layout of cache domain {number} is one of another domain")
+            check(one.inventory, one.layout)
+            if number in states:
+                sample = Sample(number, left.at_s, 1.0, {})
+                decide(strategy, states[number], one.inventory, sample, left.at_s)
+        return {number: one for number, one in states.items() if number in left.enforcer.written}
 
 
 def recover(snapshot: Snapshot, files: HandOverFiles) -> None:

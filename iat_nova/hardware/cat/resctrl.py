@@ -319,7 +319,12 @@ class Resctrl(ResctrlDomains, AllReachable):
             left, there = tuple(sorted(made)), tuple(sorted(have))
             raise HardwareError(message("groups-not-as-left", left=left, there=there))
         known = {domain.id for domain in self.domains()}
-        if not known >= memory.classes.keys() == memory.slots.keys():
+        classes, slots = (
+            {domain: set(named) for domain, named in part.items()}
+            for part in (memory.classes, memory.slots)
+        )
+        used = {slot for named in memory.slots.values() for slot in named.values()}
+        if not known >= classes.keys() or classes != slots or not used <= memory.made | {0}:
             raise HardwareError(message("groups-of-absent-domains"))
         self._use(memory)
         try:

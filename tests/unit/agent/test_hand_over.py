@@ -642,6 +642,32 @@ class Ends(HandOverCase):
         self.age(states={0: {"iteration": "none"}})
         self.assert_begun_anew("another form")
 
+    def test_content_that_contradicts_itself(self):
+        """A tenant, domain, group or mask that cannot be: nothing is adopted."""
+        self.hand_over()
+        left, path = self.files.read(), self.settings().hand_over_path
+        first, second = left.enforcer.written.values()
+        nobody = dataclasses.replace(
+            first, inventory=dataclasses.replace(first.inventory, tenants=())
+        )
+        state = left.states[0]
+        forgets = {**state, "layout": {**state["layout"], "groups": []}}
+        for reason, part, changes in (
+            ("g/1 has 1 masks, expected 0", "enforcer", {"written": {0: nobody, 1: second}}),
+            ("one of another domain", "enforcer", {"written": {0: second, 1: first}}),
+            ("DDIO of cache domain 1 was", "enforcer", {"found": {1: WayMask(0)}}),
+            ("left groups of cache domains", "resctrl", {"slots": {0: {}, 1: {}}}),
+            ("g/1 has 0 masks, expected 1", None, {"states": {0: forgets}}),
+        ):
+            with self.subTest(reason):
+                if not path.exists():
+                    self.hand_over()
+                if part is None:
+                    self.age(**changes)
+                else:
+                    self.age(**{part: dataclasses.replace(getattr(left, part), **changes)})
+                self.assert_begun_anew(reason)
+
     def test_another_strategy(self):
         """Its states mean nothing to this one."""
         self.hand_over()
