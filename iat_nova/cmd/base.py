@@ -132,6 +132,9 @@ class Command(command.Command):  # type: ignore[misc]
     _writes = False
     """Whether the command writes in the state directory, as only root and its owner may."""
 
+    _tells_state = False
+    """Whether the command itself says that no agent runs; else reading the history says so."""
+
     _folder: pathlib.Path | None = None
 
     def _load_hooks(self) -> None:
@@ -233,12 +236,18 @@ class Command(command.Command):  # type: ignore[misc]
     def history(self, parsed_args: argparse.Namespace) -> Iterator[HistoryReader]:
         """Open the agent's history for reading; report unreadable records at the end.
 
-        Meanwhile root acts as the folder's owner: SQLite writes more files there.
+        Meanwhile root acts as the folder's owner: SQLite writes more files there. The first time,
+        report an agent that does not run.
         """
+        from iat_nova.report.view import HostView  # noqa: PLC0415 - slow to load
         from iat_nova.store.reader import HistoryReader  # noqa: PLC0415 - slow to load
 
-        path = self.state_dir(parsed_args) / "history.sqlite"
+        folder = self.state_dir(parsed_args)
+        path = folder / "history.sqlite"
         with as_owner(path), HistoryReader(path) as reader:
+            if not self._tells_state:
+                self._tells_state = True
+                self.warn_if_stale(HostView("", reader.status(), (), agent=look(folder / LOCK)))
             try:
                 yield reader
             finally:
@@ -263,17 +272,17 @@ class Command(command.Command):  # type: ignore[misc]
             if (known := without_history(agent, pause, holds)) is None:
                 raise
             view = known
+            if not self._tells_state:
+                self.warn_if_stale(view)
         self._status = EXITS[agent.state]
         return view
 
     def warn_if_stale(self, view: HostView) -> None:
-        """Report on standard error that the output is not the present state."""
+        """Report on standard error that no agent runs, with the age of its last record."""
         from iat_nova.report.view import agent_words  # noqa: PLC0415 - slow to load
 
         if not view.running:
-            last = ""
-            if view.now:
-                last = f"; this is the last it recorded, {times.duration(view.now.age_s)} old"
+            last = f"; its last record is {times.duration(view.now.age_s)} old" if view.now else ""
             self.note(f"the agent is {escape.plain(agent_words(view))}{last}")
 
     def note(self, text: str) -> None:

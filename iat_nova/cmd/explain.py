@@ -55,6 +55,7 @@ class Explain(Page):
     """
 
     _as_owner = True
+    _tells_state = True
     _epilog = """
 GUEST is a UUID or its first 8 digits, a name, or the name in libvirt (instance-0000002a);
 also vswitch, pool, host. A guest with a name like a time is found by its UUID.

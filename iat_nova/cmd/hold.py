@@ -32,6 +32,7 @@ class HoldCommand(Page):
     """
 
     _writes = True
+    _tells_state = True
     _epilog = """
 GUEST is a UUID or its first 8 digits, a name, or the name in libvirt (instance-0000002a);
 also vswitch, pool, host.
@@ -92,23 +93,19 @@ examples:
                 f"{subject.title} cannot be held at {ways}: {escape.plain(sentences.text(why))}"
             )
         Holds(folder).write(hold)
+        if not agent_runs(self, folder):
+            told = f"No agent is seen running with {folder}; one that starts there holds it."
+            return hold, [], [told]
+        if seen.now is not None and seen.now.status.reasons:
+            return hold, [], [_OBSERVES]
         changes = [
             (domain.inventory.domain.id, mask.count, domain.sharers(tenant.id))
             for domain in seen.domains
             for tenant in domain.inventory.tenants
-            if tenant.key == subject.key and domain.written
-            if (mask := domain.mask_of(tenant.id)) is not None
+            if tenant.key == subject.key and (mask := domain.mask_of(tenant.id)) is not None
         ]
-        remarks = []
-        if any(ways < before for _, before, _ in changes):
-            remarks.append(_FEWER.format(shlex.quote(parsed_args.guest)))
-        if not agent_runs(self, folder):
-            remarks.append(
-                f"No agent is seen running with {folder}; one that starts there holds it."
-            )
-        elif seen.now is not None and seen.now.status.reasons:
-            remarks.append(_OBSERVES)
-        return hold, changes, remarks
+        fewer = any(ways < before for _, before, _ in changes)
+        return hold, changes, [_FEWER.format(shlex.quote(parsed_args.guest))] if fewer else []
 
 
 Change = tuple[int, int, list[str]]
@@ -130,6 +127,7 @@ class Release(Command):
     """
 
     _writes = True
+    _tells_state = True
     _epilog = """
 examples:
   iat-nova release db

@@ -33,6 +33,7 @@ class PauseCommand(Command):
 
     _as_owner = True
     _writes = True
+    _tells_state = True
     _epilog = """
 examples:
   iat-nova pause --for 30m --reason "firmware update"

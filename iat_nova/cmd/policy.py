@@ -257,7 +257,6 @@ example:
 def _running(command: Command, parsed_args: argparse.Namespace) -> str:
     """Return the agent's policy in force, or its last. Raises `Failure`."""
     seen = command.view(parsed_args)
-    command.warn_if_stale(seen)
     command._status = 0
     if seen.now is None or not seen.now.status.policy:
         raise Failure("the agent has not recorded its policy")

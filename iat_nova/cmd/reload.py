@@ -31,6 +31,7 @@ class Reload(Command):
     """
 
     _writes = True
+    _tells_state = True
     _epilog = """
 example:
   iat-nova reload

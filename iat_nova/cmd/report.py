@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from iat_nova.cmd.arguments import period, take_period
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.common.owned_folder import write_named
+from iat_nova.conf import LOCK
+from iat_nova.store.heartbeat import look
 
 
 class Report(Command):
@@ -45,7 +47,7 @@ examples:
             if not parsed_args.since and (span := reader.span()) is not None:
                 begin_s = min(end_s, span[1]) - 86400
             try:
-                page = html.write(reader, begin_s, end_s)
+                page = html.write(reader, begin_s, end_s, look(self.state_dir(parsed_args) / LOCK))
             except html.NothingToReport as error:
                 raise Failure(str(error)) from error
         if parsed_args.output == "-":

@@ -25,6 +25,7 @@ class StatusCommand(Page):
     """
 
     _as_owner = True
+    _tells_state = True
     _epilog = """
 examples:
   iat-nova status              for people

@@ -68,7 +68,6 @@ examples:
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return the columns and one row per tenant, or per port."""
         seen = self.view(parsed_args)
-        self.warn_if_stale(seen)
         if parsed_args.ports:
             return self._ports(parsed_args, seen.domains)
         every = parsed_args.long or parsed_args.columns

@@ -35,6 +35,7 @@ class Top(Command):
     """
 
     _as_owner = True
+    _tells_state = True
     _epilog = """
 examples:
   iat-nova top

@@ -30,6 +30,8 @@ from iat_nova.report import (
 from iat_nova.report.charts import Axis, Curve, Span
 from iat_nova.report.gains import Gain, gains, worth_tiles
 from iat_nova.report.stretches import Stretch
+from iat_nova.report.view import NOBODY
+from iat_nova.store.heartbeat import AgentNow
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Iteration
 
@@ -63,7 +65,10 @@ class _Story:
 
 
 def write(
-    reader: HistoryReader, begin_s: float = float("-inf"), end_s: float = float("inf")
+    reader: HistoryReader,
+    begin_s: float = float("-inf"),
+    end_s: float = float("inf"),
+    agent: AgentNow = NOBODY,
 ) -> str:
     """Return the report of a period (wall clock).
 
@@ -76,7 +81,7 @@ def write(
         raise _nothing(span)
     axis = Axis(max(begin_s, span[0]), min(end_s, span[1]))
     past = axis.end_s < span[1]
-    seen = view.gather(reader, leaks=not past)
+    seen = view.gather(reader, agent=agent, leaks=not past)
     status = seen.now.status if seen.now else None
     interval_s = status.interval_s if status else 1.0
     stories = [
@@ -97,6 +102,7 @@ def write(
             length=times.duration(axis.end_s - axis.begin_s),
             made=times.moment(time.time()),
             status=None if past else status,
+            agent=None if past or seen.running else view.agent_words(seen),
             domains=[
                 _section(story, axis, seen, status.phases if status else ()) for story in stories
             ],

@@ -28,6 +28,7 @@ from tests.unit.hardware.enforcement.test_restore import MachineCase
 TRAP, NAMED = "poisoned-default", "named-state"
 PROJECT = pathlib.Path(__file__).parents[3] / "pyproject.toml"
 POLICY = PROJECT.with_name("etc") / "iat-nova/policy.yaml"
+NO_AGENT = "not running|not held|No agent is seen running|no agent ran"
 GUEST = "6f9619ff-8b86-d011-b42d-00cf4fc964ff"
 DEFAULTS = ("snapshot.json", "hand-over.json", "history.sqlite", "pause.json", "agent.lock")
 
@@ -203,6 +204,8 @@ class StateDir(MachineCase):
                     self.assertNotEqual(0x400, self.msr.get(0, 0xC8B))
                     if command in ARGUMENTS:
                         self.assertTrue(opened.of(NAMED) or NAMED in str(self.asked), said)
+                    if opened.of(f"{NAMED}/history.sqlite"):  # whose agent has ended
+                        self.assertRegex(said, NO_AGENT)
                     if command == "restore":
                         self.assertEqual(0x600, self.msr.get(0, 0xC8B))
 
