@@ -32,7 +32,7 @@ from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.model import DDIO, Decision, DomainInventory, Facts, Group, Layout, Message
 from iat_nova.model.reasons import Code
 from iat_nova.report.log import LogLanguage
-from iat_nova.store.reader import HistoryReader
+from iat_nova.store.observed import Observer
 from iat_nova.store.records import Iteration, Status
 from iat_nova.store.writer import History
 from iat_nova.strategies import registry as strategies
@@ -83,6 +83,20 @@ class Result:
     restarts: tuple[float, ...] = ()  # emulated seconds at which the agent was restarted
 
 
+class IterationObserver(Observer):
+    """Keeps the iterations of a run by cache domain, each with its inventory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.iterations: dict[int, list[tuple[Iteration, DomainInventory]]] = {}
+
+    def iteration(self, iteration: Iteration) -> None:
+        """Store one domain's iteration."""
+        super().iteration(iteration)
+        inventory = self.now.inventories[iteration.domain]
+        self.iterations.setdefault(iteration.domain, []).append((iteration, inventory))
+
+
 class _Tenants:
     """A host with the scenario's tenants, as guests arrive and leave."""
 
@@ -113,8 +127,10 @@ class _Journal(Journal):
     Guarantees that do not fit are no failure: the agent then keeps the masks.
     """
 
-    def __init__(self, history: History, status: Status, server: EmulatedServer) -> None:
-        super().__init__(history, status, server, LogLanguage())
+    def __init__(
+        self, history: History, status: Status, server: EmulatedServer, observer: Observer
+    ) -> None:
+        super().__init__(history, status, server, LogLanguage(), observer)
         self._name = status.strategy
         self._server = server
 
@@ -205,20 +221,22 @@ def run(
     marks: Sequence[float] = (),
     options: Mapping[str, Any] | None = None,
     history_path: str | os.PathLike[str] | None = None,
+    observer: IterationObserver | None = None,
     progress: Progress = lambda done_s, total_s: None,
 ) -> Result:
     """Run a scenario (a file, or the name of a shipped scenario) to the end and measure the run.
 
     `strategy`, `seed` and `seconds` default to the scenario's values. `marks` (emulated seconds)
     divide the run into separately measured windows. `options`: options of the strategy, such as the
-    moves that the controller may make. The history remains if a path is given. Raises
-    `ScenarioError`, `StrategyError`, `StrategyFailed`, `PolicyError`.
+    moves that the controller may make. The history remains if a path is given. `observer` receives
+    the agent's iterations. Raises `ScenarioError`, `StrategyError`, `StrategyFailed`,
+    `PolicyError`.
     """
     if not isinstance(scenario, Scenario):
         scenario = load_scenario(scenario)
     name = strategy or scenario.strategy
     total_s = seconds or scenario.length_s
-    server = EmulatedServer(scenario, seed)
+    server, observer = EmulatedServer(scenario, seed), observer or IterationObserver()
     with contextlib.ExitStack() as stack:
         if history_path is None:
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="iat-nova-"))
@@ -228,10 +246,16 @@ def run(
         for number, end_s in enumerate(ends_s):
             if number:
                 clock.wait(threading.Event(), RESTART_S)
-            joined = _agent(scenario, name, server, clock, history_path, options or {}, not number)
-            joined.run(end_s)
-        decided, inventory = _iterations(history_path)
+            agent = _agent(
+                scenario, name, server, clock, history_path, options or {}, not number, observer
+            )
+            agent.run(end_s)
+    decided = [
+        [iteration for iteration, _ in observer.iterations[domain]]
+        for domain in sorted(observer.iterations)
+    ]
     iterations = decided[0] if decided else []
+    inventories = [inventory for _, inventory in observer.iterations.get(0, ())]
     by_hand = [event.at_s for event in scenario.events if event.subject == DDIO]
     return Result(
         scenario=scenario.name,
@@ -256,7 +280,7 @@ def run(
         ),
         decisions=tuple(one.decision for one in iterations),
         last=iterations[-1].decision if iterations else None,
-        inventory=inventory,
+        inventory=inventories[-1] if inventories else None,
         restarts=tuple(ends_s[:-1]),
     )
 
@@ -269,6 +293,7 @@ def _agent(
     history_path: str | os.PathLike[str],
     options: Mapping[str, Any],
     first: bool,
+    observer: Observer,
 ) -> Agent:
     """Join the real loop with the emulated machine and the scenario's tenants.
 
@@ -297,7 +322,7 @@ def _agent(
 
     unmasked = dataclasses.replace(scenario, masks={})
     history = History(history_path, max_age_s=1e12, max_bytes=1 << 40, clock=server)
-    tenants, journal = _Tenants(server), _Journal(history, status, server)
+    tenants, journal = _Tenants(server), _Journal(history, status, server, observer)
     parts = Parts(
         inventory=tenants,
         policies=PolicyKeeper(chosen, lambda: chosen, None, journal, tenants.changed),
@@ -356,17 +381,3 @@ def _moves(iterations: Sequence[Iteration], by_hand: Sequence[float]) -> Iterato
             moved = set(counted.moved_since(before.decision.layout.counted)) - {DDIO}
         if moved:
             yield round(one.at_s, 3)
-
-
-def _iterations(
-    path: str | os.PathLike[str],
-) -> tuple[list[list[Iteration]], DomainInventory | None]:
-    """Read the iterations of each domain from the history, and the inventory of the first."""
-    with HistoryReader(path) as reader:
-        domains = sorted(reader.domains())
-        if not domains:
-            return [], None
-        found = [
-            [one.iteration for one in reader.between(0.0, math.inf, domain)] for domain in domains
-        ]
-        return found, reader.domain_inventory(found[0][-1])

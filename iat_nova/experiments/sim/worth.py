@@ -10,20 +10,16 @@ seeds give means: one seed's gain has chance in it, and hosts that gain nothing 
 from __future__ import annotations
 
 import dataclasses
-import math
-import pathlib
 import statistics
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 
 from iat_nova.experiments.sim import compare, parallel, ranks
 from iat_nova.experiments.sim.performance import performance, workloads_of
-from iat_nova.experiments.sim.run import Result, run
+from iat_nova.experiments.sim.run import IterationObserver, Result, run
 from iat_nova.experiments.sim.scenario import Scenario
 from iat_nova.experiments.strategies import unmanaged
 from iat_nova.model import Priority
-from iat_nova.store.reader import HistoryReader
 from iat_nova.strategies import prospect
 from iat_nova.strategies.prospect import Prospect
 
@@ -82,36 +78,30 @@ def rank_correlation(found: Sequence[Row]) -> tuple[float | None, int]:
 
 
 def _row(job: _Job) -> Row:
-    seen: list[Prospect] = []
+    estimates: list[Prospect] = []
     came: list[float] = []
     for seed in range(1, job.seeds + 1):
-        with tempfile.TemporaryDirectory(prefix="iat-nova-") as folder:
-            path = pathlib.Path(folder) / "history.sqlite"
-            before = run(job.scenario, unmanaged.NAME, seed, history_path=path)
-            seen += _seen(path)
+        observer = IterationObserver()
+        before = run(job.scenario, unmanaged.NAME, seed, observer=observer)
+        estimates += _prospects(observer)
         came += _came(job.scenario, before, run(job.scenario, job.strategy, seed))
-    guests = sum(one.guests for one in seen)
+    guests = sum(one.guests for one in estimates)
     return Row(
         job.scenario.name,
-        statistics.fmean(one.likely for one in seen) if seen else None,
-        statistics.fmean(one.most for one in seen) if seen else None,
-        sum(one.known for one in seen) / guests if guests else None,
+        statistics.fmean(one.likely for one in estimates) if estimates else None,
+        statistics.fmean(one.most for one in estimates) if estimates else None,
+        sum(one.known for one in estimates) / guests if guests else None,
         statistics.geometric_mean(came) - 1.0 if came else None,
     )
 
 
-def _seen(path: pathlib.Path) -> Iterator[Prospect]:
+def _prospects(observer: IterationObserver) -> Iterator[Prospect]:
     """Yield the prospect at each iteration of each cache domain."""
-    with HistoryReader(path) as reader:
-        for domain in reader.domains():
-            for one in reader.between(0.0, math.inf, domain):
-                inventory = reader.domain_inventory(one.iteration)
-                if inventory is None:
-                    continue
-                guests = prospect.prospects(inventory, one.iteration.sample)
-                found = prospect.together(guests.values())
-                if found is not None:
-                    yield found
+    for domain in sorted(observer.iterations):
+        for iteration, inventory in observer.iterations[domain]:
+            guests = prospect.prospects(inventory, iteration.sample)
+            if (host := prospect.together(guests.values())) is not None:
+                yield host
 
 
 def _came(scenario: Scenario, before: Result, after: Result) -> Iterator[float]:
