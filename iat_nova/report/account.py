@@ -291,7 +291,12 @@ def _help(account: Account, part: Part) -> Iterator[str]:
     overlap = _overlap(part)
     wanted = mask.count + 1
     if guest and overlap and mask.count > tenant.ways.promised:
-        yield f"iat:llc_ways=N in {flavor}: N own ways, open to others only while it loses no speed"
+        has = tenant.ways.promised
+        key = f"more than iat:llc_ways={has}" if has else "iat:llc_ways=N"
+        yield (
+            f"{key} in {flavor}: own ways, open to others only while it loses no speed; "
+            "iat-nova hold shows how many help"
+        )
     if domain.ways <= mask.count:
         return
     if mask.count >= tenant.ways.max:
