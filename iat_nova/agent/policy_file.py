@@ -49,7 +49,10 @@ def read(path: str | Path) -> str:
     """Return the text of a policy's file. Raises `PolicyError`."""
     try:
         return POLICY.read(path).decode("utf-8-sig")
-    except (OSError, ValueError) as error:  # also invalid UTF-8, or an impossible path
+    except UnicodeDecodeError as error:
+        said = message("file-not-utf8", error=str(error))
+        raise PolicyError.of(said, source=str(path)) from error
+    except (OSError, ValueError) as error:  # also an impossible path
         reason = error.strerror if isinstance(error, OSError) else None
         said = message("file-unreadable", error=reason or str(error))
         raise PolicyError.of(said, source=str(path)) from error

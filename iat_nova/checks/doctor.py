@@ -91,20 +91,23 @@ def examine(settings: Settings, host: Host) -> list[Finding]:
     Where the CPU has no cache allocation and no agent can start, this finding comes first, and the
     other findings have no remedy: none would help. Otherwise see `_in_order`.
     """
+    configured = _configuration(settings)
     machine, interfaces = _choose(settings, host)
     agent = restoring.writer(host)
     found = probe.findings(host, agent=agent)
     found += _left_behind(settings, host, agent)
     found += _tenants(settings, host, machine)
-    found += _configuration(settings)
+    found += configured
     found += interfaces
     if machine is not None:
         found += map(_chosen, machine.choices)
     if machine is None and (refused := probe.without_cat(host)) is not None:
         cause = probe.refusal("cache allocation", refused, Level.IMPOSSIBLE)
-        rest = [one for one in found if one.state != cause.state]
+        causes = [cause, *(one for one in configured if one.level is Level.IMPOSSIBLE)]
+        rest = [one for one in found if one.state != cause.state and one not in causes]
         effects = [dataclasses.replace(one, remedy=None) for one in rest]
-        return [cause, *effects, _verdict([cause], settings)]
+        return [*causes, *effects, _verdict(causes, settings)]
+    found = list(dict.fromkeys(found))  # what the configuration and its use both show
     return [*_in_order(found), _verdict(found, settings)]
 
 
@@ -225,7 +228,32 @@ def _configuration(settings: Settings) -> list[Finding]:
     if settings.mode == "observe":
         remedy = message("enforce-later")
         found.append(Finding("configuration", Level.NOTE, message("mode-observe"), remedy))
+    found += _strategies(settings, strategies.find)
+    try:
+        if settings.policy_file is not None:
+            policy_file.read(settings.policy_file)
+    except policy.PolicyError as error:
+        found.append(_refused_policy(settings, error))
     return found
+
+
+def _strategies(settings: Settings, make: Callable[[str], object]) -> list[Finding]:
+    """Return the configured strategies that cannot be used."""
+    found = []
+    for option, name in (("strategy", settings.strategy), ("shadow", settings.shadow)):
+        try:
+            if name:
+                make(name)
+        except strategies.StrategyError as error:
+            remedy = message("see-option", option=option)
+            found.append(Finding("strategy", Level.IMPOSSIBLE, as_message(error), remedy))
+    return found
+
+
+def _refused_policy(settings: Settings, error: policy.PolicyError) -> Finding:
+    file = settings.policy_file
+    check = message("check-policy", path=str(file)) if file else message("check-default-policy")
+    return Finding("policy", Level.IMPOSSIBLE, message("several", causes=error.located), check)
 
 
 def _tenants(settings: Settings, host: Host, machine: Machine | None) -> list[Finding]:
@@ -436,22 +464,13 @@ def _ovsdb_address() -> str:
 
 
 def _policy(settings: Settings, host: Host, facts: Facts) -> list[Finding]:
-    """Check policy and strategy, and the resulting tenants for hyper-threads of shared cores."""
-    file = settings.policy_file
-    check = message("check-policy", path=str(file)) if file else message("check-default-policy")
+    """Check the policy, and the resulting tenants for hyper-threads of shared cores."""
     try:
-        loaded = policy_file.load(file, facts.host)
-        option = "strategy"
-        strategies.make(settings.strategy, loaded.parameters)
-        if settings.shadow:
-            option = "shadow"
-            strategies.make(settings.shadow, loaded.parameters)
+        loaded = policy_file.load(settings.policy_file, facts.host)
     except policy.PolicyError as error:
-        state = message("several", causes=error.located)
-        return [Finding("policy", Level.IMPOSSIBLE, state, check)]
-    except strategies.StrategyError as error:
-        remedy = message("see-option", option=option)
-        return [Finding("strategy", Level.IMPOSSIBLE, as_message(error), remedy)]
+        return [_refused_policy(settings, error)]
+    if unusable := _strategies(settings, lambda name: strategies.make(name, loaded.parameters)):
+        return unusable
     found = [Finding("policy", Level.OK, message("policy-usable", source=loaded.source))]
     classified = loaded.classify(facts, {})
     owner = {

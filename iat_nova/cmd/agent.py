@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from iat_nova.agent import restoring, sources, wiring
+from iat_nova.agent import policy_file, restoring, sources, wiring
 from iat_nova.agent.endings import Endings, blocked, watch
 from iat_nova.agent.loop import ThreadDied
 from iat_nova.agent.on_disk import OnDisk
@@ -30,6 +30,7 @@ from iat_nova.policy import PolicyError
 from iat_nova.report import exporter, log, sentences
 from iat_nova.store.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.store.observed import Observer
+from iat_nova.strategies import registry as strategies
 
 LOG = logging.getLogger("iat_nova")
 
@@ -62,6 +63,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     try:
         settings = load(arguments.config_file or config_files.by_default())
+        for name in filter(None, (settings.strategy, settings.shadow)):
+            strategies.find(name)  # before the hardware: its repair may take a reboot
+        for path in filter(None, (settings.policy_file, settings.shadow_policy)):
+            policy_file.read(path)
         logs.setup(settings.read_files, settings.debug, _version())
         faulthandler.register(signal.SIGUSR1, file=2)  # also while Python cannot run
         observer = Observer()

@@ -17,7 +17,8 @@ from iat_nova.agent import facts_file
 from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Command, Failure, Lister, Table
 from iat_nova.inventory.host import time_of_day
 from iat_nova.model import CacheDomain, Facts, HostFacts
-from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, schema
+from iat_nova.policy import DEFAULT_NAME, Policy, PolicyError, document, schema
+from iat_nova.policy.rendered import unchanged
 from iat_nova.report import escape, sentences
 from iat_nova.store.database import HistoryError
 
@@ -176,6 +177,9 @@ examples:
         what = parser.add_mutually_exclusive_group()
         what.add_argument("--rendered", action="store_true", help="the rendered file")
         what.add_argument("--running", action="store_true", help="the agent's own, as it is now")
+        parser.add_argument(
+            "-f", "--format", choices=("yaml", "json"), default="yaml", help="default: yaml"
+        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         """Write the policy to standard output."""
@@ -186,6 +190,8 @@ examples:
         else:
             policy = self.policy(parsed_args, self.facts(parsed_args).host)
             text = policy.rendered if parsed_args.rendered else policy.effective
+        if parsed_args.format == "json":
+            text = json.dumps(document.read(unchanged(text)).value, indent=2)
         self.app.stdout.write(escape.lines(text.rstrip("\n")) + "\n")
 
 

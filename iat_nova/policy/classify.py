@@ -100,7 +100,7 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
     everyone = (tenant for inventory in domains.values() for tenant in inventory.tenants)
     stacked = any(tenant.kind is TenantKind.STACK for tenant in everyone)
     of_switch = () if facts.switch is None or stacked else facts.switch.warnings
-    found = [Reason(Code.SOURCE, one) for one in facts.warnings]
+    found = [Reason(Code.SOURCE, message("ask-doctor", problem=one)) for one in facts.warnings]
     found += [Reason(Code.TENANTS, one) for one in warnings]
     found += [Reason(Code.SOURCE, one) for one in of_switch]
     io = {key: verdict.io for key, verdict in verdicts.items()}

@@ -185,4 +185,4 @@ def _explain(error: BaseException, context: Mapping[str, object]) -> Message:
     unknown = tuple(name for name, value in context.items() if value is None)
     if isinstance(error, TypeError) and unknown:
         return message("template-unknown-fact", error=text, facts=unknown)
-    return message("template-error", error=text)
+    return message("template-failed", error=text)

@@ -147,6 +147,18 @@ class Host(DoctorCase):
             self.assertNotIn(code, [row["code"] for row in others])
             self.assertEqual(["cache allocation"], list(others[-1]["values"]["subjects"]))
 
+    def test_configuration_beside_a_missing_cache_allocation(self):
+        """A wrong strategy and policy are told at once, with their remedies."""
+        (self.roots.resctrl / "schemata").unlink()
+        self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
+        self.be("skylake", "rdtscp")
+        self.configure(strategy="magic", policy_file=self.folder / "none.yaml")
+        self.check("strategy", "impossible", "verbatim", "see-option", 1)
+        rows = self.check("policy", "impossible", "several", "check-policy", 1)
+        self.assertEqual(
+            ["cache allocation", "strategy", "policy"], rows["verdict"]["values"]["subjects"]
+        )
+
     def test_what_was_read(self):
         """The configuration files, in their order; and one that the service may not read."""
         subject = "configuration files"

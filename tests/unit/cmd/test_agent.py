@@ -78,9 +78,16 @@ class ExitStatus(unittest.TestCase):
 
     def test_a_configuration_that_does_not_load(self) -> None:
         """Status 78 too, which the unit does not retry; the help tells of it."""
-        self.file.write_text("[iat]\nmode = x\n")
-        with mock.patch("sys.stderr", io.StringIO()):
-            self.assertEqual(78, agent.main(["--config-file", str(self.file)]))
+        for line, words in (
+            ("mode = x", "mode"),
+            ("strategy = magic", "no strategy 'magic'"),  # before the hardware is looked at
+            ("shadow = magic", "no strategy 'magic'"),
+            (f"policy_file = {self.file}.yaml", "cannot be read"),
+        ):
+            self.file.write_text(f"[iat]\n{line}\n")
+            with mock.patch("sys.stderr", io.StringIO()) as said:
+                self.assertEqual(78, agent.main(["--config-file", str(self.file)]))
+            self.assertIn(words, said.getvalue())
         self.assertIn("78", agent.EPILOG)
 
 

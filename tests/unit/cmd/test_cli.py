@@ -1109,6 +1109,8 @@ class TestOthers(CliCase):
         self.assertEqual(1, self.run_it("policy", "diff", str(path))[0])  # of no policy known
         shown = self.run_it("policy", "show", str(path))[1]
         self.assertIn("interval: 2s", shown)
+        as_json = json.loads(self.run_it("policy", "show", "-f", "json", str(path))[1])
+        self.assertEqual("2s", as_json["parameters"]["interval"])
         self.assertIn("ddio_ways_min: 2", shown)
         rendered = self.run_it("policy", "show", "--rendered", str(path))[1]
         self.assertEqual("parameters: {interval: 2s}\n", rendered)

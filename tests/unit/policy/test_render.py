@@ -120,7 +120,7 @@ class ErrorTest(unittest.TestCase):
     def test_errors_carry_line_and_reason(self) -> None:
         """Each mistake in a template is told with its line."""
         for name, source, line, message in (
-            ("syntax", "a: 1\n{% for %}", 2, "Expected"),
+            ("syntax", "a: 1\n{% for %}", 2, "correct the syntax of Jinja2"),
             ("unclosed", "a: 1\nb: {{ ways", 2, "unexpected end of template"),
             ("no end", "{% if ways %}\na: 1", 1, "endif"),
             ("unknown name", "a: 1\nb: {{ way }}", 2, "'way' is undefined; did you mean ways?"),
@@ -128,7 +128,7 @@ class ErrorTest(unittest.TestCase):
             ("unknown attribute", "\n{{ domains[0].size }}", 2, "no attribute 'size'"),
             ("beyond the list", "\n\n{{ nics[7].name }}", 3, "the host's facts are"),
             ("types", "\n{{ ways + 'x' }}", 2, "unsupported operand"),
-            ("division", "\n{{ ways // 0 }}", 2, "by zero"),
+            ("division", "\n{{ ways // 0 }}", 2, "by zero; change the expression"),
             ("unknown filter", "\n{{ ways | foo }}", 2, "No filter named 'foo'"),
             ("includes", "\n{% include 'x' %}", 2, "no loader"),
             ("python", "{{ hostname.__class__.__mro__ }}", 1, "unsafe"),
