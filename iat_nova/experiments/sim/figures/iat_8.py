@@ -89,6 +89,14 @@ def judge_8(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     yield ClaimFinding("iat-8-ring", None, NOT_MEASURED)
 
 
+def judge_guests(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
+    """Judge whether the switch gains as much with more containers as with two, within 25 %."""
+    ipc = _both(rows, "guests", "ovs_ipc")
+    two, *more = _changes(ipc).values()
+    alike = all(abs(gain - two) <= 0.25 * two for gain in more)
+    yield ClaimFinding("iat-8-guests", alike and two > 0, _listing(ipc, 1.0, "OVS IPC"))
+
+
 def judge_9(rows: Sequence[Row]) -> Iterator[ClaimFinding]:
     """Judge the rise of the switch's LLC misses with flows, IAT's gain, and the state reached."""
     misses = _by_flows(rows, "ovs_misses_per_packet")

@@ -131,6 +131,16 @@ class TestAggregation(NetworkFigureTest):
         self.assertAlmostEqual(-20.0, found["iat-8-bw"])
         self.assertAlmostEqual(5.0, found["iat-8-ipc"])
 
+    def test_containers(self):
+        """Gains within 25 % of the gain with two containers are alike; no gain is none."""
+        for gains, alike in (((5, 6, 5, 4), True), ((5, 3, 5, 5), False), ((0, 0, 0, 0), False)):
+            rows = [
+                self.row(1500, 1, strategy, guests=guests, ovs_ipc=1 + gain / 100)
+                for guests, most in enumerate(gains, 2)
+                for strategy, gain in (("baseline", 0), ("iat", most))
+            ]
+            self.assertIs(alike, self.holds("iat-8-guests", rows)["iat-8-guests"])
+
     def ramp(self, strategy, misses=4.0, **columns):
         row = {"packet_bytes": 64, "flows": 1, "strategy": strategy, "seed": 1}
         for flows in (1, 10, 100, 1_000, 10_000, 100_000, 1_000_000):
