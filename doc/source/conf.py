@@ -2,7 +2,13 @@
 """Sphinx configuration; `tox -e docs` builds the pages without a warning."""
 
 import pathlib
+import shutil
 import sys
+
+from sphinx.errors import ConfigError
+
+if shutil.which("dot") is None:  # Sphinx would go on, and fail at the end
+    raise ConfigError("no program dot, which draws the diagrams: apt install graphviz")
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "_ext"), str(HERE.parents[1])]  # the latter: tools.command_reference
