@@ -22,6 +22,7 @@ PAGES = pathlib.Path(__file__).parents[1]
 STANDINGS = PAGES / "tournament" / "overview-standings.csv"
 LOOP = PAGES / "operator" / "output" / "bench-loop.csv"
 VERDICTS = PAGES / "figures" / "verdicts.json"
+QUICKSTART = PAGES / "output" / "quickstart.txt"
 HISTORY = PAGES / "output" / "bench-history.txt"
 MEMORY_TEST = PAGES.parents[1] / "tests" / "functional" / "test_agent.py"
 AGENT = "pollute-buffer"
@@ -47,6 +48,14 @@ def _standings():
 
 def _mean(values):
     return statistics.geometric_mean(value for value in values if value is not None)
+
+
+def _quickstart():
+    """Return DDIO's ways in the quick start: at first, most and last."""
+    maps = re.findall(r"^ +[\d.]+  [#.]+ .* ([.~]+)$", QUICKSTART.read_text("utf-8"), re.MULTILINE)
+    ways = [one.count("~") for one in maps]
+    found = {"first": ways[0], "most": max(ways), "last": ways[-1]}
+    return {f"quickstart-ddio-{name}": str(count) for name, count in found.items()}
 
 
 @functools.cache
@@ -94,13 +103,17 @@ def facts():
     judged = [verdict for verdict in verdicts if verdict["set"] == "judged"]
     measured = {verdict["claim"]: verdict["measured"] for verdict in verdicts}
     found |= {claim: f"{measured[claim]:.0f}" for claim in ("a4-13a-hpw", "a4-13b-hpw")}
-    return found | {
-        "memory": limit[1],
-        "history-days": days[-1],
-        "claims-judged": str(len(judged)),
-        "claims-within": str(sum(verdict["met"] for verdict in judged)),
-        "claims-strict": str(sum(verdict["strict"] for verdict in judged)),
-    }
+    return (
+        found
+        | _quickstart()
+        | {
+            "memory": limit[1],
+            "history-days": days[-1],
+            "claims-judged": str(len(judged)),
+            "claims-within": str(sum(verdict["met"] for verdict in judged)),
+            "claims-strict": str(sum(verdict["strict"] for verdict in judged)),
+        }
+    )
 
 
 def table():
