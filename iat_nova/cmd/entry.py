@@ -35,9 +35,8 @@ PACKAGES = {  # module -> Debian's package, PyPI's package
     "oslo_log": ("python3-oslo.log", "oslo.log"),
     "ovs": ("python3-openvswitch", "ovs"),
     "ovsdbapp": ("python3-ovsdbapp", "ovsdbapp"),
-    "prometheus_client": ("python3-prometheus-client", "prometheus_client"),
+    "prometheus_client": ("python3-prometheus-client", "prometheus-client"),
     "stevedore": ("python3-stevedore", "stevedore"),
-    "waitress": ("python3-waitress", "waitress"),
     "yaml": ("python3-yaml", "PyYAML"),
 }
 """Packages of all modules that the project requires, those of its extras too.

@@ -7,7 +7,7 @@ import shutil
 import sys
 
 _DEBIAN = {
-    "metrics": "python3-prometheus-client python3-waitress",
+    "metrics": "python3-prometheus-client",
     "sim": "python3-numba python3-numpy",
     "dask": "python3-distributed",
 }

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Serves the metrics over HTTP, in threads of its own.
 
-The extra ``iat-nova[metrics]`` brings prometheus_client, which writes the text format, and
-waitress, which serves. A scrape reads one immutable value, so scrape and loop never wait for each
-other.
+The extra ``iat-nova[metrics]`` brings prometheus_client, which writes the text format. A scrape
+reads one immutable value, so scrape and loop never wait for each other.
 """
 
 from __future__ import annotations
@@ -77,21 +76,22 @@ def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
     try:
         from prometheus_client import make_wsgi_app  # noqa: PLC0415 - an extra
 
-        from iat_nova.report import metrics_server  # noqa: PLC0415 - imports waitress, an extra
+        from iat_nova.report import metrics_server  # noqa: PLC0415 - asyncio is slow to load
     except ImportError as error:
         raise MetricsError(
             message("metrics-extra-absent", command=install("metrics"), error=str(error))
         ) from error
+    closed: collections.Counter[Closed] = collections.Counter()
+    application = make_wsgi_app(registry(observer, closed))
     try:
         listening = metrics_server.listen(address, port)
+        server = metrics_server.Server(application, listening, closed)
     except (OSError, OverflowError) as error:
         said = message("metrics-not-served", address=address, port=port, error=str(error))
         raise CannotListen(said) from error
-    closed: collections.Counter[Closed] = collections.Counter()
-    server = metrics_server.Server(make_wsgi_app(registry(observer, closed)), listening, closed)
     thread = threading.Thread(target=server.run, name="metrics", daemon=True)
     thread.start()
     try:
-        yield server.socket.getsockname()[1]
+        yield listening.getsockname()[1]
     finally:
         server.end(thread)

@@ -186,7 +186,7 @@ def events(seen: Observed) -> Mapping[str, int]:
 
 
 def closed_connections(seen: Observed) -> Mapping[str, int]:
-    """Count connections closed before their answer was sent, by reason."""
+    """Count connections closed without the metrics, by reason."""
     return {why.value: seen.closed.get(why, 0) for why in Closed}
 
 

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP server of the metrics: waitress, with a deadline for each connection.
+"""The HTTP server of the metrics: asyncio in one thread, with a deadline for each connection.
 
-One thread of waitress reads all requests and sends all answers, so a slow client holds no thread.
-Two limits of waitress would still let slow clients keep scrapes out. Its timeout starts again with
-each byte, and at its connection limit it accepts no further connection. This module replaces both.
+A slow client holds no thread, and never keeps a scrape out: at the limit of connections the oldest,
+which is the slowest, is closed. No text of a client reaches the log.
 """
 
 from __future__ import annotations
 
+import asyncio
 import collections
+import contextlib
+import http
 import logging
+import re
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable
 from typing import Any
-
-from waitress import wasyncore
-from waitress.adjustments import Adjustments
-from waitress.channel import HTTPChannel
-from waitress.server import TcpWSGIServer
 
 from iat_nova.store.observed import Closed
 
@@ -26,34 +25,29 @@ LOG = logging.getLogger("iat_nova")
 
 CONNECTIONS = 64  # open at a time
 DEADLINE_S = 10.0  # from the connection to the last byte of its answer; Prometheus' default timeout
-THREADS = 2  # that write answers
 HEADER_BYTES = 16384  # the longest request
 BACKLOG = 128  # Of more new connections than this, the kernel drops some; they return after 1 s.
-QUIET_S = 60.0  # after this time without a closed connection, the next is logged again
+QUIET_S = 60.0  # after this time without such an event, the next is logged again
 
 Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
 
-
-# waitress warns of each request that waits for a thread.
-logging.getLogger("waitress.queue").setLevel(logging.ERROR)
-
-
-class _Channel(HTTPChannel):  # type: ignore[misc]  # waitress has no types
-    """A connection that closes after one request, so a connection's deadline limits a request."""
-
-    def service(self) -> None:
-        """Answer, and announce the end of the connection."""
-        self.requests[0].headers["CONNECTION"] = "close"
-        super().service()
+_REQUEST = re.compile(
+    rb"([A-Z]+) ([!-~]+) HTTP/1\.[01]((?:\r\n[!#$%&'*+.^_`|~\w-]+:[\t -~\x80-\xff]*)*)\r\n\r\n"
+)
+_OPENMETRICS = "application/openmetrics-text"
+_UNREADABLE_VERSION = re.compile(r"version=(?!\d{1,4}(\.\d{1,4}){0,3}\s*([;,]|$))")
+_WHY = {
+    Closed.DEADLINE: "its answer was not sent in time",
+    Closed.LIMIT: f"it was the oldest of more than {CONNECTIONS}",
+    Closed.REFUSED: "its request was malformed or too large",
+}
 
 
-class Server(TcpWSGIServer):  # type: ignore[misc]  # waitress has no types
-    """Serves an application on a socket that listens. The server closes the socket.
+class Server:
+    """Serves an application (WSGI) on a socket that listens. The server closes the socket.
 
-    `closed` counts connections that were closed before their answer was sent, by `Closed`.
+    `closed` counts connections that did not get the application's answer, by `Closed`.
     """
-
-    channel_class = _Channel
 
     def __init__(
         self,
@@ -61,73 +55,127 @@ class Server(TcpWSGIServer):  # type: ignore[misc]  # waitress has no types
         listening: socket.socket,
         closed: collections.Counter[Closed],
     ) -> None:
-        settings = Adjustments(
-            sockets=[listening],
-            threads=THREADS,
-            cleanup_interval=1,
-            connection_limit=2**31,  # handle_accept has the limit
-            max_request_header_size=HEADER_BYTES,
-            max_request_body_size=1,  # none
-            asyncore_use_poll=True,
-            log_socket_errors=False,
-            ident="iat-nova",
-        )
-        place = (listening.family, listening.type, listening.proto, listening.getsockname())
-        super().__init__(
-            application, _sock=listening, adj=settings, sockinfo=place, bind_socket=False
-        )
+        self.socket = listening
+        self._application = application
         self._closed = closed
-        self._logged_until_s = 0.0
-        self._ends = threading.Event()
-
-    def handle_accept(self) -> None:
-        """Accept a connection; if there are too many, close the oldest, which is the slowest."""
-        super().handle_accept()
-        channels = sorted(self.active_channels.values(), key=lambda one: one.creation_time)
-        if len(channels) > CONNECTIONS:
-            self._close(channels[0], Closed.LIMIT, channels[-1].creation_time)
-
-    def maintenance(self, now: float) -> None:
-        """Close connections past their deadline; called by waitress each second."""
-        for channel in tuple(self.active_channels.values()):
-            if now - channel.creation_time > DEADLINE_S:
-                self._close(channel, Closed.DEADLINE, now)
-
-    def _close(self, channel: _Channel, why: Closed, now: float) -> None:
-        """Close a connection at once, count it, and log the first of many.
-
-        waitress's own way, `will_close`, waits until the client takes another byte.
-        """
-        channel.handle_close()
-        self._closed[why] += 1
-        if now > self._logged_until_s:
-            LOG.warning(
-                "metrics: closed the connection of %s: %s. Further ones are only counted "
-                "(iat_nova_metrics_connections_closed_total) until there is none for a minute. "
-                "Find the client, or let only Prometheus reach metrics_port",
-                channel.addr[0],
-                f"its answer was not sent within {DEADLINE_S:.0f} s"
-                if why is Closed.DEADLINE
-                else f"it was the oldest of more than {CONNECTIONS}",
-            )
-        self._logged_until_s = now + QUIET_S
-
-    def turn(self, wait_s: float = 1.0) -> None:
-        """Accept, read, send and close due connections; wait at most `wait_s` for the first."""
-        wasyncore.loop(timeout=wait_s, use_poll=True, map=self._map, count=1)
+        self._waiting: dict[asyncio.Task[None], str | None] = {}  # addresses; None: answered
+        self._quiet_until_s = 0.0
+        self._loop = asyncio.new_event_loop()
+        self._ends = asyncio.Event()
 
     def run(self) -> None:
         """Serve until `end`."""
-        while not self._ends.is_set():
-            self.turn()
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
 
     def end(self, thread: threading.Thread) -> None:
         """End `run` in its thread, and close all connections."""
-        self._ends.set()
-        self.pull_trigger()
+        self._loop.call_soon_threadsafe(self._ends.set)
         thread.join()
-        self.task_dispatcher.shutdown()
-        wasyncore.close_all(self._map)
+
+    async def _serve(self) -> None:
+        # Without a free descriptor, asyncio reports the error here and accepts again after 1 s.
+        self._loop.set_exception_handler(
+            lambda _, found: self._log("metrics: %s", found["message"])
+        )
+        server = await asyncio.start_server(
+            self._connected, sock=self.socket, limit=HEADER_BYTES, backlog=BACKLOG
+        )
+        await self._ends.wait()
+        server.close()
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer one request. The client closes first: so it gets the whole answer."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._waiting[task] = (writer.get_extra_info("peername") or ("an unknown address",))[0]
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until all is sent
+        if len(self._waiting) > CONNECTIONS:
+            oldest = next(iter(self._waiting))
+            self._note(oldest, Closed.LIMIT)
+            del self._waiting[oldest]  # its end comes later than further connections
+            oldest.cancel()
+        try:
+            async with asyncio.timeout(DEADLINE_S):
+                writer.write(await self._answer(reader, task))
+                await writer.drain()
+                writer.write_eof()
+                self._waiting[task] = None
+                while await reader.read(HEADER_BYTES):
+                    pass
+        except TimeoutError:
+            self._note(task, Closed.DEADLINE)
+        except (ConnectionError, EOFError):
+            pass  # the client is gone
+        finally:
+            self._waiting.pop(task, None)
+            writer.transport.abort()
+
+    async def _answer(self, reader: asyncio.StreamReader, task: asyncio.Task[None]) -> bytes:
+        """Read a request; return the answer."""
+        status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
+        with contextlib.suppress(asyncio.LimitOverrunError):
+            request = _REQUEST.fullmatch(await reader.readuntil(b"\r\n\r\n"))
+            method, target, fields = (
+                (part.decode("latin-1") for part in request.groups()) if request else ("", "", "")
+            )
+            lines = (line.partition(":") for line in fields.split("\r\n"))
+            headers = {name.lower(): value.strip() for name, _, value in lines}
+            if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
+                status = http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+            elif not method or _UNREADABLE_VERSION.search(headers.get("accept", "")):
+                status = http.HTTPStatus.BAD_REQUEST
+            else:
+                return self._served(method, target, headers)
+        self._note(task, Closed.REFUSED)
+        return _http(f"{status.value} {status.phrase}", [], b"")
+
+    def _served(self, method: str, target: str, headers: dict[str, str]) -> bytes:
+        """Return the application's answer; after an error of the application, status 500."""
+        path, _, query = target.partition("?")
+        # Of Accept only the form counts: prometheus_client raises errors for some versions.
+        form = _OPENMETRICS if _OPENMETRICS in headers.get("accept", "") else "text/plain"
+        environ = {
+            "REQUEST_METHOD": method,
+            "PATH_INFO": path,
+            "QUERY_STRING": query,
+            "HTTP_ACCEPT": form,
+            "HTTP_ACCEPT_ENCODING": headers.get("accept-encoding", ""),
+        }
+        begun: list[tuple[str, list[tuple[str, str]]]] = []
+        try:
+            body = b"".join(self._application(environ, lambda *begin: begun.append(begin)))
+        except Exception:  # noqa: BLE001 - logged; the agent goes on without metrics
+            self._log("metrics: a scrape failed", exc_info=True)
+            return _http("500 Internal Server Error", [], b"")
+        return _http(*begun[0], body)
+
+    def _note(self, task: asyncio.Task[None], why: Closed) -> None:
+        """Count and log a connection, unless its answer was sent."""
+        address = self._waiting[task]
+        if address is not None:
+            self._closed[why] += 1
+            self._log(
+                "metrics: closed the connection of %s: %s. Further ones are only counted "
+                "(iat_nova_metrics_connections_closed_total) until there is none for a minute. "
+                "Find the client, or let only Prometheus reach metrics_port",
+                address,
+                _WHY[why],
+            )
+
+    def _log(self, text: str, *values: str, exc_info: bool = False) -> None:
+        """Log the first of many events."""
+        now_s = time.monotonic()
+        if now_s >= self._quiet_until_s:
+            LOG.warning(text, *values, exc_info=exc_info)
+        self._quiet_until_s = now_s + QUIET_S
+
+
+def _http(status: str, fields: list[tuple[str, str]], body: bytes) -> bytes:
+    """Return an HTTP answer that announces the end of the connection."""
+    fields = [*fields, ("Content-Length", str(len(body))), ("Connection", "close")]
+    lines = (f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields), "", "")
+    return "\r\n".join(lines).encode("latin-1") + body
 
 
 def listen(address: str, port: int) -> socket.socket:

@@ -19,10 +19,11 @@ K = TypeVar("K")
 
 
 class Closed(enum.StrEnum):
-    """Why a connection to the metrics' address was closed before its answer was sent."""
+    """Why a connection to the metrics' address was closed without the metrics."""
 
     DEADLINE = "deadline"
     LIMIT = "limit"
+    REFUSED = "refused"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class Observed:
     """One complete state of the agent. Mappings go by cache domain, `events` by severity.
 
     `looked_s`: the time of the last reading of the host, in seconds since 1970. `closed`:
-    connections to the metrics' address that were closed before their answer was sent.
+    connections to the metrics' address that were closed without the metrics.
     """
 
     status: Status | None = None

@@ -24,11 +24,7 @@ class InstallTest(unittest.TestCase):
     def test_of_the_distribution(self) -> None:
         """Debian's Python takes Debian's packages; what has none needs a virtual environment."""
         for extra, apt_get, command in (
-            (
-                "metrics",
-                "/usr/bin/apt-get",
-                "apt-get install python3-prometheus-client python3-waitress",
-            ),
+            ("metrics", "/usr/bin/apt-get", "apt-get install python3-prometheus-client"),
             ("metrics", None, "pip install 'iat-nova[metrics]' in a virtual environment"),
             (
                 "bench",

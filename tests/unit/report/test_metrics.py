@@ -3,7 +3,6 @@
 
 import collections
 import dataclasses
-import importlib.util
 import math
 import pathlib
 import socket
@@ -36,10 +35,6 @@ from tests.said import raises
 from tests.unit import pages, stories
 
 ETC = pathlib.Path(__file__).parents[3] / "etc/iat-nova"
-SERVED = unittest.skipIf(
-    importlib.util.find_spec("waitress") is None,
-    "waitress is not installed: pip install -e '.[metrics]'",
-)
 HOSTILE = (
     'quote " brace } comma , equals =',
     "line\nbreak\riat_nova_paused 1",
@@ -412,7 +407,6 @@ class MetricsTest(unittest.TestCase):
         self.assertEqual({}, before.events)
         self.assertEqual({_FIRST: 2}, seen.now.totals[0].transitions)
 
-    @SERVED
     def test_an_address_in_use_is_one_sentence(self) -> None:
         """The operator reads which option to change."""
         with socket.create_server(("127.0.0.1", 0)) as other:
@@ -423,7 +417,6 @@ class MetricsTest(unittest.TestCase):
             ):
                 self.fail("it listens twice")
 
-    @SERVED
     def test_served_until_the_end(self) -> None:
         """Prometheus gets the text at /metrics; nobody answers after the agent's end."""
         seen = observer(stories.quiet(1, stories.NIGHT))

@@ -1,31 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The metrics' server gives up slow clients and answers the others: turn by turn, no clock."""
+"""The metrics' server gives up slow clients, refuses strange requests and answers the others."""
 
 from __future__ import annotations
 
 import collections
-import contextlib
+import errno
 import logging
+import os
+import resource
 import socket
 import threading
-import time
 import unittest
 from unittest import mock
 
+from iat_nova.report import metrics_server
 from iat_nova.store.observed import Closed
 
-try:
-    from iat_nova.report import metrics_server
-except ImportError as error:
-    raise unittest.SkipTest(f"{error}: pip install -e '.[metrics]'") from error
-
 ANSWER = b"x" * 100
-WAIT_S = 0.05  # for what comes from a socket or a thread
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: c1\r\n\r\n"
+SOON_S = 0.2
 
 
 def answered(environ, start_response):
     """A WSGI application."""
-    start_response("200 OK", [("Content-Length", str(len(ANSWER)))])
+    if environ["PATH_INFO"] == "/bug":
+        raise ZeroDivisionError
+    start_response("200 OK", [])
     return [ANSWER]
 
 
@@ -35,103 +35,124 @@ class ServerTest(unittest.TestCase):
         listening = metrics_server.listen("127.0.0.1", 0)
         self.server = metrics_server.Server(answered, listening, self.closed)
         self.port = listening.getsockname()[1]
-        ended = threading.Thread()
-        ended.start()
-        self.addCleanup(self.server.end, ended)
+        self.log = self.enterContext(self.assertLogs("iat_nova", logging.DEBUG))
+        logging.getLogger("iat_nova").debug("begun")
+        thread = threading.Thread(target=self.server.run)
+        thread.start()
+        self.addCleanup(self.server.end, thread)
+
+    def soon(self) -> None:
+        """Make the deadline of later connections short."""
+        self.enterContext(mock.patch.object(metrics_server, "DEADLINE_S", SOON_S))
 
     def connect(self) -> socket.socket:
-        client = self.enterContext(socket.create_connection(("127.0.0.1", self.port), 10))
-        self.server.turn(WAIT_S)
-        return client
+        return self.enterContext(socket.create_connection(("127.0.0.1", self.port), 10))
 
-    def late(self) -> float:
-        """Return a moment at which every present connection is past its deadline."""
-        return time.time() + metrics_server.DEADLINE_S + 1
+    def ask(self, request: bytes = REQUEST) -> bytes:
+        """Send a request; return the answer, up to the connection's end."""
+        client = self.connect()
+        client.sendall(request)
+        return self.rest(client)
 
-    def ask(self, client: socket.socket) -> bytes:
-        """Send a whole request; return the answer, up to the connection's end."""
-        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: c1\r\n\r\n")
-        client.setblocking(False)
-        answer = b""
-        for _ in range(100):
-            self.server.turn(WAIT_S)
-            with contextlib.suppress(BlockingIOError):
-                if not (part := client.recv(65536)):
-                    return answer
-                answer += part
-        return self.fail("the connection did not end")
+    def rest(self, client: socket.socket) -> bytes:
+        return b"".join(iter(lambda: client.recv(65536), b""))
+
+    def logged(self) -> list[str]:
+        return self.log.output[1:]
 
     def test_a_connection_is_for_one_request(self) -> None:
         """The answer announces the end, so nobody sends a second request into it."""
-        head, _, body = self.ask(self.connect()).partition(b"\r\n\r\n")
+        head, _, body = self.ask().partition(b"\r\n\r\n")
         self.assertIn(b"Connection: close", head)
         self.assertEqual(ANSWER, body)
-        self.assertEqual({}, self.closed)
+        self.assertEqual(({}, []), (self.closed, self.logged()))
 
     def test_bytes_do_not_prolong_the_deadline(self) -> None:
-        """A client that has just sent a byte is given up as well; one within its time is not."""
+        """A client that sends a byte at a time is given up as well."""
+        self.soon()
         client = self.connect()
-        client.sendall(b"G")
-        self.server.turn(WAIT_S)
-        self.server.maintenance(time.time())
-        self.assertEqual({}, self.closed)
-        with self.assertLogs("iat_nova", logging.WARNING) as logged:
-            self.server.maintenance(self.late())
-        self.server.turn(WAIT_S)
-        self.assertEqual(b"", client.recv(1))
+        client.settimeout(SOON_S / 8)
+        for _ in range(100):
+            try:
+                client.send(b"G")
+                self.assertEqual(b"", client.recv(1))
+                break
+            except TimeoutError:
+                pass
+            except ConnectionError:
+                break
+        else:
+            self.fail("the connection did not end")
         self.assertEqual({Closed.DEADLINE: 1}, self.closed)
-        self.assertRegex(logged.output[0], "closed the connection of 127.0.0.1: .*within 10 s")
+        self.assertRegex(self.logged()[0], "closed the connection of 127.0.0.1: .*in time")
 
     def test_a_client_that_does_not_read_its_answer(self) -> None:
         """The connection is closed although the client takes no further byte."""
-        client = socket.socket()
-        self.addCleanup(client.close)
-        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        client.connect(("127.0.0.1", self.port))
-        client.sendall(b"GET /metrics HTTP/1.1\r\nHost: c1\r\n\r\n")
-        with mock.patch(f"{__name__}.ANSWER", b"x" * (8 << 20)):
-            for _ in range(20):
-                self.server.turn(WAIT_S)
-        self.assertEqual(1, len(self.server.active_channels))
-        with self.assertLogs("iat_nova", logging.WARNING):
-            self.server.maintenance(self.late())
-        self.assertEqual({}, self.server.active_channels)
-        self.assertEqual({Closed.DEADLINE: 1}, self.closed)
+        self.soon()
+        client = self.connect()
+        with mock.patch(f"{__name__}.ANSWER", b"x" * (32 << 20)):
+            client.sendall(REQUEST)
+            self.assertIn(b"200 OK", client.recv(100))
+        self.connect().recv(1)  # a later connection is at its deadline, too
+        self.assertEqual({Closed.DEADLINE: 2}, self.closed)
+        self.assertLess(len(self.rest(client)), 32 << 20)
 
     def test_many_are_logged_once(self) -> None:
-        """The log has the first, the counter all of them; after a quiet minute it is news again."""
-        now = time.time()
-        with self.assertLogs("iat_nova", logging.WARNING) as logged:
-            for turn in range(3):
-                for _ in range(5):
-                    self.connect()
-                self.server.maintenance(now + 20 + 20 * turn)
-                self.server.turn(WAIT_S)
-            self.assertEqual(1, len(logged.output))
-            self.connect()
-            self.server.maintenance(now + 60 + metrics_server.QUIET_S + 1)
-        self.assertEqual(2, len(logged.output))
-        self.assertEqual({Closed.DEADLINE: 16}, self.closed)
+        """The log has the first, the counter all; after a quiet minute, the next is news."""
+        for _ in range(5):
+            self.ask(b"x\r\n\r\n")
+        self.assertEqual(1, len(self.logged()))
+        later = metrics_server.time.monotonic() + metrics_server.QUIET_S
+        with mock.patch.object(metrics_server.time, "monotonic", lambda: later):
+            self.ask(b"x\r\n\r\n")
+        self.assertEqual(2, len(self.logged()))
+        self.assertEqual({Closed.REFUSED: 6}, self.closed)
 
     def test_the_oldest_goes_where_there_are_too_many(self) -> None:
         """A new connection is never refused: a scrape is new, slow clients are old."""
-        with self.assertLogs("iat_nova", logging.WARNING) as logged:
-            clients = [self.connect() for _ in range(metrics_server.CONNECTIONS + 3)]
-            self.assertIn(ANSWER, self.ask(self.connect()))
-        self.assertEqual({Closed.LIMIT: 4}, self.closed)
+        clients = [self.connect() for _ in range(metrics_server.CONNECTIONS + 3)]
+        self.assertIn(ANSWER, self.ask())
         self.assertEqual([b""] * 4, [one.recv(1) for one in clients[:4]])
-        self.assertEqual(1, len(logged.output))
+        self.assertEqual({Closed.LIMIT: 4}, self.closed)
+        self.assertEqual(1, len(self.logged()))
 
-    def test_requests_are_bounded(self) -> None:
-        """A body or a long header is refused at once; nothing of it is kept."""
+    def test_strange_requests(self) -> None:
+        """A body, a long or a malformed header is refused; nothing of it reaches the log."""
         for request, status in (
             (b"POST / HTTP/1.1\r\nContent-Length: 9999999999\r\n\r\n", b"413"),
-            (b"GET / HTTP/1.1\r\nX: " + b"x" * metrics_server.HEADER_BYTES, b"431"),
+            (b"GET / HTTP/1.1\r\nX: " + b"x" * 2 * metrics_server.HEADER_BYTES, b"431"),
+            (b"GET / HTTP/1.1\r\nX: forged\x1b[2J\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nX: forged\nX: y\r\n\r\n", b"400"),
+            (b"GET /\xff HTTP/1.1\r\n\r\n", b"400"),
+            (b"GET /forged%0a HTTP/1.1\r\nAccept: text/plain;version=x\r\n\r\n", b"400"),
+            (b"GET / HTTP/1.1\r\nAccept: text/plain;version=1;q=1,*/*\r\n\r\n", b"200"),
+            (b"GET /bug HTTP/1.1\r\n\r\n", b"500"),
         ):
-            client = self.connect()
-            client.sendall(request)
-            self.server.turn(WAIT_S)
-            client.settimeout(10)
-            for _ in range(20):
-                self.server.turn(WAIT_S)
-            self.assertIn(status, client.recv(100))
+            with self.subTest(request[:60]):
+                self.server._quiet_until_s = 0.0
+                self.assertIn(status, self.ask(request)[:20])
+        self.assertEqual({Closed.REFUSED: 6}, self.closed)
+        self.assertEqual(7, len(self.logged()))
+        self.assertNotIn("forged", str(self.logged()))
+
+    def test_no_descriptor_is_left(self) -> None:
+        """The server waits, and serves again afterwards; the log has one line."""
+        limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+        client = socket.socket()
+        self.addCleanup(client.close)
+        lowest = os.dup(0)
+        os.close(lowest)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+        try:
+            with self.assertRaises(OSError) as none:
+                os.dup(0)
+            self.assertEqual(errno.EMFILE, none.exception.errno)
+            client.connect(("127.0.0.1", self.port))
+            client.sendall(REQUEST)
+            client.settimeout(SOON_S)
+            self.assertRaises(TimeoutError, client.recv, 1)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        client.settimeout(10)
+        self.assertIn(ANSWER, self.rest(client))
+        self.assertRegex("".join(self.logged()), "^[^\n]*out of system resource$")
