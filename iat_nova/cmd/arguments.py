@@ -80,9 +80,9 @@ def is_time(text: str) -> bool:
 def moment(text: str, now_s: float, *, begin: bool = False) -> float:
     """Return the wall-clock seconds of a time. Raises `Failure`.
 
-    A time of whole minutes or seconds stands for the whole minute or second. The result is the end
-    of the minute or second, so that a period up to a time from the log includes the log line. With
-    `begin`, the result is the begin.
+    A time without an offset is UTC, as in all output. A time of whole minutes or seconds stands for
+    the whole minute or second. The result is the end of the minute or second, so that a period up
+    to a time from the log includes the log line. With `begin`, the result is the begin.
     """
     ago = AGO.fullmatch(text)
     if ago:
@@ -90,7 +90,8 @@ def moment(text: str, now_s: float, *, begin: bool = False) -> float:
     try:
         if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
             return _last_time_of_day(text, now_s, begin=begin)
-        there = datetime.datetime.fromisoformat(text)
+        there = datetime.datetime.fromisoformat(text.removesuffix(" UTC"))
+        there = there if there.tzinfo else there.replace(tzinfo=datetime.UTC)
         shown = _ISO_TIME.search(text)
         return there.timestamp() + (_rest_s(shown[0]) if shown and not begin else 0.0)
     except (ValueError, OverflowError, OSError):
@@ -110,8 +111,8 @@ def _rest_s(text: str) -> float:
 def _last_time_of_day(text: str, now_s: float, *, begin: bool) -> float:
     """Return the last moment, today or yesterday, at which the clock showed this time."""
     shown = datetime.time.fromisoformat(text.zfill(5) if text.count(":") == 1 else text.zfill(8))
-    today = datetime.datetime.fromtimestamp(now_s)
-    there = datetime.datetime.combine(today, shown)
+    today = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
+    there = datetime.datetime.combine(today, shown, datetime.UTC)
     if there > today:
-        there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown)
+        there = datetime.datetime.combine(today - datetime.timedelta(days=1), shown, datetime.UTC)
     return min(there.timestamp() + (0.0 if begin else _rest_s(text)), now_s)

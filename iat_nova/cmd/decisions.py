@@ -41,7 +41,7 @@ KIND: {", ".join(KINDS)}
 
 GUEST: as for explain, or ddio
 
-TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now)
+TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now); UTC
 
 examples:
   iat-nova decisions                          the last 25
@@ -172,13 +172,13 @@ def _brief(turns: Sequence[Turn]) -> Table:
 
     The date and the cache domain are left out where they are the same in all rows.
     """
-    days = {times.local_time(turn.wall_s, "%Y-%m-%d") for turn in turns}
+    days = {times.utc(turn.wall_s, "%Y-%m-%d") for turn in turns}
     form = "%H:%M:%S" if len(days) <= 1 else "%m-%d %H:%M:%S"
     domains = len({turn.domain for turn in turns}) > 1
-    heading = next(iter(days)) if len(days) == 1 else "time"
+    heading = f"{next(iter(days))} UTC" if len(days) == 1 else "time (UTC)"
     rows: list[tuple[object, ...]] = [
         (
-            times.local_time(turn.wall_s, form),
+            times.utc(turn.wall_s, form),
             f"{turn.domain}:#{turn.iteration}" if domains else f"#{turn.iteration}",
             escape.middle(escape.plain(turn.what), _WHAT),
             escape.plain(turn.reason),

@@ -63,8 +63,8 @@ also vswitch, pool, host. A guest with a name like a time is found by its UUID.
 PORT is the PCI address of a port, or of any device behind it: 0000:3b:00.0, 3b:00.0.
 
 TIME is one of:
-  03:12  03:12:05                  the latest such time of day
-  2026-11-21  2026-11-21T03:12:05  a date, a moment (local without an offset)
+  03:12  03:12:05                  the latest such time of day (UTC)
+  2026-11-21  2026-11-21T03:12:05  a date, a moment (UTC without an offset)
   -10m  -30s  -2h  -1d             before now; the last argument
   '#1234'                          an iteration by the number in the log
 

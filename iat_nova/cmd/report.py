@@ -23,7 +23,7 @@ class Report(Command):
     """
 
     _epilog = """
-TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now)
+TIME: 03:12, 2026-11-21T03:12, -10m, -2h, -1d (before now); UTC
 
 examples:
   iat-nova report                          the last day, to report.html

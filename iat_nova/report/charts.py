@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterable, Sequence
 
 from markupsafe import Markup, escape
 
 from iat_nova.common import amounts
-from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import DomainInventory, Layout, WayMask
 from iat_nova.report import escape as terminal
 from iat_nova.report import times, waymap
@@ -43,20 +41,19 @@ class Axis:
         return LEFT + min(max(part, 0.0), 1.0) * (WIDTH - LEFT - RIGHT)
 
     def moment(self, wall_s: float) -> str:
-        """Return local date and time, without the date on the only day of the axis."""
+        """Return date and time, without the date on the only day of the axis."""
         whole, day = times.moment(wall_s), times.moment(self.begin_s)[:11]
         return whole.removeprefix(day) if times.moment(self.end_s).startswith(day) else whole
 
     def ticks(self) -> list[tuple[float, str]]:
-        """Return up to about eight round times with labels, in local time."""
+        """Return up to about eight round times with labels, in UTC."""
         span = self.end_s - self.begin_s
         step = next((step for step in _STEPS if span / step <= 8), 86400 * math.ceil(span / 691200))
-        offset = time.localtime(min(max(self.begin_s, 0.0), LAST_S)).tm_gmtoff
-        first = math.ceil((self.begin_s + offset) / step) * step - offset
+        first = math.ceil(self.begin_s / step) * step
         form = "%H:%M:%S" if step < 60 else "%H:%M" if span < 86400 else "%d %b %H:%M"
         count = int((self.end_s - first) // step) + 1 if first <= self.end_s else 0
         moments = [first + number * step for number in range(count)]
-        return [(moment, times.local_time(moment, form)) for moment in moments]
+        return [(moment, times.utc(moment, form)) for moment in moments]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -331,4 +328,4 @@ def _nice(value: float) -> float:
 
 
 def _clock(wall_s: float) -> str:
-    return times.local_time(wall_s, "%H:%M:%S")
+    return times.utc(wall_s, "%H:%M:%S")

@@ -92,7 +92,7 @@ def _quiet(
         told.update(codes)
         example = latest[codes]
         share = "" if len(counts) == 1 else f" ({count / counts.total():.0%} of the time)"
-        when = times.local_time(example.iteration.wall_s, "%H:%M:%S")
+        when = times.utc(example.iteration.wall_s, "%H:%M:%S UTC")
         inventory = known.get(example.iteration.inventory_id)
         texts.append(f"{when}: {moments.reasons(example, inventory)}{share}")
     search = moments.search_end(reader, domain, begin_s, min(end_s, begin_s + LEAST_S))

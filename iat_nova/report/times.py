@@ -10,23 +10,19 @@ from iat_nova.common.untrusted import LAST_S
 
 
 def moment(wall_s: float) -> str:
-    """Return local date and time."""
-    return local_time(wall_s, "%Y-%m-%d %H:%M:%S")
+    """Return date and time: ``2026-11-21 03:12:05 UTC``."""
+    return utc(wall_s, "%Y-%m-%d %H:%M:%S UTC")
 
 
-def utc(wall_s: float) -> str:
-    """Return date and time in UTC."""
-    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(wall_s))
+def utc(wall_s: float, form: str) -> str:
+    """Return a wall-clock time in UTC, in a format of `time.strftime`.
 
-
-def local_time(wall_s: float, form: str) -> str:
-    """Return a wall-clock time as local time, in a format of `time.strftime`.
-
+    Commands, the log and pages show UTC alone: a person's time zone may differ from the agent's.
     Before 1970 and after 9999 the result is a text that says so.
     """
     if not 0 <= wall_s <= LAST_S:
         return "a time before 1970" if wall_s < 0 else "a time after 9999"
-    return time.strftime(form, time.localtime(wall_s))
+    return time.strftime(form, time.gmtime(wall_s))
 
 
 def duration(seconds: float) -> str:

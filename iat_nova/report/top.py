@@ -197,7 +197,7 @@ def _header(seen: HostView, screen: Screen) -> list[str]:
     if screen.past_s is not None:
         ago = times.duration(max(0.0, time.time() - screen.past_s))
         then = f"   AT {times.moment(screen.past_s)}, {ago} ago"
-    clock = time.strftime(" %H:%M:%S ")
+    clock = times.utc(time.time(), " %H:%M:%S UTC")
     room = screen.width - escape.width(f" iat-nova   {then}{clock}")
     left = f" iat-nova   {escape.middle(escape.plain(seen.hostname), max(8, room))}{then}"
     title = escape.fit(left, screen.width - len(clock)) + clock
@@ -424,7 +424,7 @@ def _decision_lines(past: PastDecision, screen: Screen, most: int) -> list[str]:
     map_width, plain = min(screen.width - 11, 76), dataclasses.replace(screen, colour=False)
     drawn = _map(past.layout, past.inventory, map_width, screen)
     taken = 10 + escape.width(_map(past.layout, past.inventory, map_width, plain))
-    moment = times.local_time(past.wall_s, "%H:%M:%S")
+    moment = times.utc(past.wall_s, "%H:%M:%S")
     if taken + 2 + escape.width(past.text) <= screen.width:
         return [f" {moment} {drawn}  {past.text}"]
     reason = escape.wrap(past.text, screen.width - 11, most)

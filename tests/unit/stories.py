@@ -5,15 +5,11 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import os
 import pathlib
 import subprocess
 import sys
 import textwrap
 import threading
-import time
-import unittest
-from unittest import mock
 
 from iat_nova.model import (
     Action,
@@ -73,15 +69,6 @@ class SetClock:
     def wait(self, wake: threading.Event, seconds: float) -> bool:
         self.wall_s += seconds
         return wake.is_set()
-
-
-def two_hours_east(case: unittest.TestCase) -> None:
-    """Let local times of a test be those of one zone."""
-    zone = mock.patch.dict(os.environ, TZ="UTC-2")
-    zone.start()
-    time.tzset()
-    case.addCleanup(time.tzset)
-    case.addCleanup(zone.stop)
 
 
 DOMAIN = CacheDomain(

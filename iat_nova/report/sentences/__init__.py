@@ -129,6 +129,5 @@ _SHOWN: Mapping[str, Callable[[Any], str]] = {
     "rate": lambda value: "unknown" if value is None else amounts.rate(value),
     "share": "{:.0%}".format,
     "share1": "{:.1%}".format,
-    "utc": times.utc,
     "ways": amounts.ways,
 }

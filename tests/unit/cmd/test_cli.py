@@ -541,7 +541,7 @@ class TestExplain(CliCase):
             (),
             ("#6",),
             ("-0s",),
-            (time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(last + 2)),),
+            (time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(last + 2)),),
         ):
             status, out, err = self.run_it("explain", *form)
             self.assertEqual((0, True), (status, "Iteration #6 " in out), (form, err))
@@ -860,7 +860,7 @@ class TestDecisions(CliCase):
         """By kind, guest, time and number; for programs with all fields."""
         begin_s = time.time() - 12
         self.tell(begin_s)
-        between = datetime.datetime.fromtimestamp(begin_s + 5.5).isoformat()
+        between = datetime.datetime.fromtimestamp(begin_s + 5.5, datetime.UTC).isoformat()
         rows = json.loads(self.run_it("decisions", "-f", "json")[1])
         self.assertEqual(["phase", "grow", "refuse"] * 3, [row["kind"] for row in rows])
         self.assertEqual([4, 5, 6], sorted({row["iteration"] for row in rows}))
@@ -1042,7 +1042,7 @@ class TestOthers(CliCase):
         end_s = time.time() - 3600
         self.tell(end_s - 11.5, agent=holding)
         self.tell(agent=holding)
-        until = datetime.datetime.fromtimestamp(end_s - 6.2).isoformat()
+        until = datetime.datetime.fromtimestamp(end_s - 6.2, datetime.UTC).isoformat()
         cards = ("Held by a person", "strategy iat, enforce")
         _, whole, _ = self.run_it("report", "-o", "-")
         for card in cards:

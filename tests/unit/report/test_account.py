@@ -58,9 +58,9 @@ Domain 0   CPUs 4-5; may have 2 to 8 ways, starts with 3
 Changes of its ways: none recorded
 
 Why not more
-  - 2026-11-21 05:00:04: refuse: no idle way
-  - 2026-11-21 05:00:04: #4: misses high: I/O presses the
-    LLC; no idle way
+  - 2026-11-21 03:00:04 UTC: refuse: no idle way
+  - 2026-11-21 03:00:04 UTC: #4: misses high: I/O presses
+    the LLC; no idle way
   - 900 k/s LLC misses, 7.5% of its references
   - cache domain 0 has 3 ways idle
 
@@ -179,7 +179,6 @@ class TestAccount(unittest.TestCase):
 
     def test_a_whole_page(self):
         """In sixty columns."""
-        stories.two_hours_east(self)
         self.assertEqual(PAGE, account.page(self.tell(), stories.NIGHT + 9, width=60))
 
     def test_a_record(self):

@@ -36,14 +36,7 @@ def labels(svg):
     ]
 
 
-class ChartCase(unittest.TestCase):
-    """All times are those of a fixed zone."""
-
-    def setUp(self):
-        stories.two_hours_east(self)
-
-
-class AxisTest(ChartCase):
+class AxisTest(unittest.TestCase):
     """The axis of time."""
 
     def test_places(self):
@@ -60,14 +53,14 @@ class AxisTest(ChartCase):
         self.assertEqual(530.0, Axis(1000.0, 1010.0).x(1005.0))
 
     def test_ticks(self):
-        """Round local times, at most nine."""
+        """Round times, at most nine."""
         for begin_s, span_s, count, first, second in (
-            (0.0, 0.0, 1, "02:00:00", None),
+            (0.0, 0.0, 1, "00:00:00", None),
             (0.5, 0.4, 0, None, None),
-            (0.5, 8.0, 8, "02:00:01", "02:00:02"),
-            (0.0, 8.5, 5, "02:00:00", "02:00:02"),
-            (1.0, 50.0, 5, "02:00:10", "02:00:20"),
-            (0.0, 480.0, 9, "02:00", "02:01"),
+            (0.5, 8.0, 8, "00:00:01", "00:00:02"),
+            (0.0, 8.5, 5, "00:00:00", "00:00:02"),
+            (1.0, 50.0, 5, "00:00:10", "00:00:20"),
+            (0.0, 480.0, 9, "00:00", "00:01"),
             (1.0, 86399.0, 8, "03:00", "06:00"),
             (1.0, 86400.0, 8, "01 Jan 03:00", "01 Jan 06:00"),
             (1.0, 8 * 86400.0, 8, "02 Jan 00:00", "03 Jan 00:00"),
@@ -83,33 +76,33 @@ class AxisTest(ChartCase):
     def test_moments(self):
         """Without the date where the page has no other, which a time outside has."""
         for axis, at_s, said in (
-            (AXIS, 60.0, "02:01:00"),
-            (AXIS, 86460.0, "1970-01-02 02:01:00"),
-            (Axis(60.0, 86460.0), 60.0, "1970-01-01 02:01:00"),
+            (AXIS, 60.0, "00:01:00 UTC"),
+            (AXIS, 86460.0, "1970-01-02 00:01:00 UTC"),
+            (Axis(60.0, 86460.0), 60.0, "1970-01-01 00:01:00 UTC"),
         ):
             self.assertEqual(said, axis.moment(at_s))
 
     def test_steps(self):
         """From a second to a day, each a part of the next larger unit."""
         for span_s, second in (
-            (8, "02:00:01"), (16, "02:00:02"), (40, "02:00:05"), (80, "02:00:10"),
-            (120, "02:00:15"), (240, "02:00:30"), (480, "02:01"), (960, "02:02"), (2400, "02:05"),
-            (4800, "02:10"), (7200, "02:15"), (14400, "02:30"), (28800, "03:00"),
-            (57600, "04:00"), (86399, "06:00"), (172800, "01 Jan 12:00"), (345600, "02 Jan 00:00"),
-            (691200, "03 Jan 00:00"), (1382400, "05 Jan 00:00"),
+            (8, "00:00:01"), (16, "00:00:02"), (40, "00:00:05"), (80, "00:00:10"),
+            (120, "00:00:15"), (240, "00:00:30"), (480, "00:01"), (960, "00:02"), (2400, "00:05"),
+            (4800, "00:10"), (7200, "00:15"), (14400, "00:30"), (28800, "01:00"),
+            (57600, "02:00"), (86399, "03:00"), (172800, "01 Jan 06:00"), (345600, "01 Jan 12:00"),
+            (691200, "02 Jan 00:00"), (1382400, "03 Jan 00:00"),
         ):  # fmt: skip
             self.assertEqual(second, Axis(0.0, span_s).ticks()[1][1], span_s)
 
     def test_labels_stay_inside_the_drawing(self):
         """The last one is moved to the left."""
         svg = charts.curves(Axis(0.0, 480.0), [])
-        self.assertEqual("72.0 137.0 middle 02:00", labels(svg)[3])
-        self.assertEqual("980.0 137.0 middle 02:08", labels(svg)[-1])
+        self.assertEqual("72.0 137.0 middle 00:00", labels(svg)[3])
+        self.assertEqual("980.0 137.0 middle 00:08", labels(svg)[-1])
         (*_, rule) = shapes(svg.replace("tick-rule", "at"), ("line",))
         self.assertEqual("at 988.0 0 988.0 124.0 ", rule)
 
 
-class WaysTest(ChartCase):
+class WaysTest(unittest.TestCase):
     """Ways over time."""
 
     def bands(self, layout, begin_s=0.0, end_s=300.0, inventory=INVENTORY):
@@ -119,7 +112,7 @@ class WaysTest(ChartCase):
     def test_a_period(self):
         """Way 0 at the bottom; the hatch of DDIO's ways above their users, names above both."""
         svg = self.bands(stories.layout(2))
-        when = "02:00:00 to 02:05:00"
+        when = "00:00:00 to 00:05:00"
         self.assertEqual(
             [
                 f"way hue0 72.0 216.0 300.0 48.0 vswitch: ways 0..1, {when}",
@@ -151,15 +144,15 @@ class WaysTest(ChartCase):
         tenants = [("stack", "hue0", "vswitch", "stack"), ("gone", "hue1", "n" * 90, "BE")]
         svg = charts.tenant_lanes(AXIS, spans, 11, tenants)
         hatch = [
-            "300.0 6.0 DDIO: 2 ways 0x600, 02:00:00 to 02:05:00",
-            "516.0 9.0 DDIO: 3 ways 0x700, 02:06:40 to 02:15:16",
+            "300.0 6.0 DDIO: 2 ways 0x600, 00:00:00 to 00:05:00",
+            "516.0 9.0 DDIO: 3 ways 0x700, 00:06:40 to 00:15:16",
         ]
         self.assertEqual(
             [
                 "lane-name 988.0 12.0 end vswitch stack",
                 "lane 72.0 16.0 916.0 33.0 vswitch",
-                "way in-lane hue0 72.0 43.0 300.0 6.0 vswitch: 2 ways 0x3, 02:00:00 to 02:05:00",
-                "way in-lane hue0 472.0 43.0 516.0 6.0 vswitch: 2 ways 0x3, 02:06:40 to 02:15:16",
+                "way in-lane hue0 72.0 43.0 300.0 6.0 vswitch: 2 ways 0x3, 00:00:00 to 00:05:00",
+                "way in-lane hue0 472.0 43.0 516.0 6.0 vswitch: 2 ways 0x3, 00:06:40 to 00:15:16",
                 f"lane-hatch 72.0 16.0 {hatch[0]}",
                 f"lane-hatch 472.0 16.0 {hatch[1]}",
                 f"lane-name 988.0 69.0 end {'n' * 79}… BE",
@@ -178,7 +171,7 @@ class WaysTest(ChartCase):
             name = f"vswitch+{'pc1' if other == stories.PC else 'be1'}"
             self.assertEqual(
                 f"way {style} 72.0 0.0 300.0 264.0 {name}: ways 0..10, shared with DDIO, "
-                "02:00:00 to 02:05:00",
+                "00:00:00 to 00:05:00",
                 shapes(self.bands(layout))[0],
             )
 
@@ -223,7 +216,7 @@ class WaysTest(ChartCase):
         self.assertEqual(COLOURS, charts.hues([INVENTORY, INVENTORY]))
 
 
-class StripTest(ChartCase):
+class StripTest(unittest.TestCase):
     """States and stretches without a decision."""
 
     def states(self, *spans):
@@ -240,14 +233,14 @@ class StripTest(ChartCase):
         )  # fmt: skip
         self.assertEqual(
             [
-                " 72.0 1 0.8 22 2 I/O, from 02:00:00 to 02:00:00",
-                "low 72.0 1 300.0 22 2 Low Keep, from 02:00:00 to 02:05:00",
+                " 72.0 1 0.8 22 2 I/O, from 00:00:00 to 00:00:00",
+                "low 72.0 1 300.0 22 2 Low Keep, from 00:00:00 to 00:05:00",
                 "on-low 222.0 16.0 middle Low Keep",
-                "low 382.0 1 90.0 22 2 Low Keep, from 02:05:10 to 02:06:40",
+                "low 382.0 1 90.0 22 2 Low Keep, from 00:05:10 to 00:06:40",
                 "on-low 427.0 16.0 middle Low Keep",
-                " 472.0 1 100.0 22 2 I/O, from 02:06:40 to 02:08:20",
+                " 472.0 1 100.0 22 2 I/O, from 00:06:40 to 00:08:20",
                 "on- 522.0 16.0 middle I/O",
-                "low 572.0 1 0.8 22 2 Low Keep, from 02:08:20 to 02:08:20",
+                "low 572.0 1 0.8 22 2 Low Keep, from 00:08:20 to 00:08:20",
             ],
             shapes(svg),
         )
@@ -271,9 +264,9 @@ class StripTest(ChartCase):
         )
         self.assertEqual(
             [
-                "quiet 72.0 1.0 100.0 14.0 02:00:00 to 02:01:40: idle",
-                "quiet busy 172.0 1.0 0.8 14.0 02:01:40 to 02:01:40: pressed",
-                "gap 272.0 1.0 100.0 14.0 02:03:20 to 02:05:00: no agent",
+                "quiet 72.0 1.0 100.0 14.0 00:00:00 to 00:01:40: idle",
+                "quiet busy 172.0 1.0 0.8 14.0 00:01:40 to 00:01:40: pressed",
+                "gap 272.0 1.0 100.0 14.0 00:03:20 to 00:05:00: no agent",
             ],
             shapes(svg),
         )
@@ -281,7 +274,7 @@ class StripTest(ChartCase):
         self.assertIn('viewBox="0 0 1000 16"', svg)
 
 
-class CurveTest(ChartCase):
+class CurveTest(unittest.TestCase):
     """Curves from zero."""
 
     POINTS = ((0.0, 0.0), (100.0, 30.0), (200.0, None), (300.0, 45.0), (401.0, 60.0), (500.0, 0.0))

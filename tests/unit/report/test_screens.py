@@ -625,7 +625,7 @@ class TestReport(StoryCase):
         self.tell(at_s=end_s - 12)
         _, checker = self.page()
         spans = [one for one in checker.text if one.startswith("vswitch: ways")]
-        pause = time.strftime("%H:%M:%S", time.localtime(end_s - 588))
+        pause = time.strftime("%H:%M:%S", time.gmtime(end_s - 588))
         self.assertTrue(any(one.endswith(f"to {pause}") for one in spans), spans)
 
     def test_nothing(self):

@@ -30,7 +30,7 @@ from tests.unit.strategies.test_pollute_buffer import BE, FITS, PC, STREAM, Run,
 TABLES = {
     *(code for *_, code in zones.TRANSITIONS),
     *(rule.meaning for rule in fsm.RULES),
-    *controller._EXCEPTIONS.values(),
+    *controller._EXCEPTIONS,
 }
 """Codes that stand in tables of rules instead of in calls of `message`."""
 

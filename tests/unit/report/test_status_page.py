@@ -24,7 +24,7 @@ domain 0    Low Keep, DDIO 5 ways 0x7c0, hits 31.0 M/s,
             a new guest would find: 1.5 ways if critical,
             1.5 ways if best effort (a shared way counts in
             part)
-            last decision 2026-11-21 05:00:06, 14 s ago:
+            last decision 2026-11-21 03:00:06 UTC, 14 s ago:
             domain 0 #6: Low Keep -> I/O Demand (1); grow
             ddio 4 -> 5 ways: misses 4.2 M/s above 1 M/s;
             moved: ddio"""
@@ -35,7 +35,6 @@ class PageTest(StoryCase):
 
     def setUp(self):
         super().setUp()
-        stories.two_hours_east(self)
         for file in self.folder.iterdir():
             file.unlink()
         self.tell(stories.NIGHT)

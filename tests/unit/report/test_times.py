@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Times and durations are in people's units."""
 
+import os
 import time
 import unittest
+from unittest import mock
 
+from iat_nova.cmd.arguments import moment
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.report import times
 
@@ -34,10 +37,13 @@ class TimesTest(unittest.TestCase):
             self.assertEqual(shown, times.duration(seconds))
 
     def test_moments(self) -> None:
-        """Of the years 1970 to 9999, in local time or in UTC."""
-        self.assertEqual("1970-01-02 00:00:01 UTC", times.utc(86401))
-        for wall_s in (0, 1, 86401.5, LAST_S):
-            shown = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(wall_s))
-            self.assertEqual(shown, times.moment(wall_s))
+        """Of the years 1970 to 9999, in UTC wherever the reader is."""
+        with mock.patch.dict(os.environ, TZ="UTC-2"):
+            time.tzset()
+            self.addCleanup(time.tzset)
+            self.assertEqual("1970-01-02 00:00:01 UTC", times.moment(86401))
+            self.assertEqual(86401.0, moment("1970-01-02 00:00:01 UTC", 1e6, begin=True))
+            self.assertEqual(86401.0, moment("00:00:01", 90000.0, begin=True))
+            self.assertEqual(79201.0, moment("1970-01-02T00:00:01+02:00", 1e6, begin=True))
         self.assertEqual("a time before 1970", times.moment(-0.5))
         self.assertEqual("a time after 9999", times.moment(LAST_S + 1))

@@ -26,7 +26,7 @@ from iat_nova.store import packing
 from tests.unit import stories
 
 PAGE = """\
-Iteration #4 of cache domain 0, 2026-11-21 05:00:00, written
+Iteration #4 of cache domain 0, 2026-11-21 03:00:00 UTC, written
 
 State      Low Keep -> I/O Demand, transition 1: misses high: I/O presses the
            LLC
@@ -58,7 +58,7 @@ Thresholds of iat
   every 1 s"""
 
 QUIET = """\
-Iteration #4 of cache domain 0, 2026-11-21 05:00:00, not written
+Iteration #4 of cache domain 0, 2026-11-21 03:00:00 UTC, not written
 
 State      Low Keep
            nothing was done in this iteration
@@ -97,13 +97,11 @@ class TestWords(unittest.TestCase):
 
     def test_a_whole_page(self):
         """Of a decision, in 80 columns."""
-        stories.two_hours_east(self)
         page = decision_page.explain(self.iteration, self.inventory, self.settings)
         self.assertEqual(PAGE, page)
 
     def test_a_whole_page_of_a_quiet_iteration(self):
         """Nothing was counted, decided or written, and no thresholds are asked for."""
-        stories.two_hours_east(self)
         quiet = stories.quiet(4, stories.NIGHT, 2)
         quiet = dataclasses.replace(
             quiet,
