@@ -8,10 +8,10 @@ new configuration at a restart. Until then the files differ from the agent's beh
 from __future__ import annotations
 
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Sequence
 
 from iat_nova.agent import policy_file
+from iat_nova.common.kernel_files import status
 from iat_nova.conf import ConfigError, Settings, load
 from iat_nova.model.message import Message, as_message, message
 from iat_nova.model.reasons import Code, Reason
@@ -75,8 +75,5 @@ def _others(running: Settings, now: Settings) -> Iterator[Message]:
 
 
 def _touched(name: str) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(name)
-    except FileNotFoundError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    found = status(name)
+    return None if found is None else (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from iat_nova.agent import state_pointer
 from iat_nova.agent.hand_over import HandOverFiles, recover
 from iat_nova.conf import WRITER_LOCK, Settings
-from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.hardware.enforcement.snapshot import (
     HostTaken,
     Restored,
@@ -119,7 +119,11 @@ def restore_earlier(settings: Settings) -> tuple[Message, ...]:
     """
     done: list[Message] = []
     own = os.path.abspath(settings.state_dir)
-    for folder in state_pointer.read():
+    try:
+        noted = state_pointer.read()
+    except OSError as error:
+        raise RestoreError(unusable(state_pointer.POINTER, error)) from error
+    for folder in noted:
         if os.fspath(folder) == own or not state_pointer.holds_snapshot(folder):
             continue
         try:

@@ -9,10 +9,12 @@ directory may change before the host is restored.
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from pathlib import Path
 
+from iat_nova.common.kernel_files import absent
 from iat_nova.common.owned_folder import OwnedFolder
 
 POINTER = Path("/run/iat-nova.state-dir")
@@ -36,13 +38,18 @@ def write(state_dir: Path) -> None:
 
 
 def read() -> tuple[Path, ...]:
-    """Return the noted state directories, latest first; empty if root is not the note's owner."""
+    """Return the noted state directories, latest first; empty if root is not the note's owner.
+
+    Raises `OSError` for a note that cannot be read.
+    """
     most = _MOST_BYTES * _MOST_FOLDERS
     try:
         with open(OwnedFolder(POINTER.parent).open(POINTER.name), "rb") as file:
             status = os.fstat(file.fileno())
             content = os.fsdecode(file.read(most + 1))
-    except OSError:
+    except OSError as error:
+        if not absent(error, errno.ELOOP):  # a link
+            raise
         return ()
     if status.st_uid != OWNER or status.st_mode & _OTHERS_WRITE:
         return ()

@@ -25,6 +25,7 @@ from iat_nova.checks import rights
 from iat_nova.common.clock import SystemClock
 from iat_nova.common.config_files import may_read
 from iat_nova.common.cpulist import format_cpus
+from iat_nova.common.kernel_files import absent, exists
 from iat_nova.conf import ConfigError, Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos import PqosAllocator
@@ -373,7 +374,7 @@ def _libvirt_sockets(settings: Settings) -> Iterable[Path]:
 
 def _libvirt_unit() -> str | None:
     """Return the installed unit of libvirt, None if libvirt is not installed."""
-    return next((unit for unit, program in LIBVIRT_UNITS if program.exists()), None)
+    return next((unit for unit, program in LIBVIRT_UNITS if exists(program)), None)
 
 
 def _ovsdb_socket(settings: Settings) -> Path | None:
@@ -415,10 +416,8 @@ def _denied(path: Path | None) -> bool:
         return False
     try:
         path.stat()
-    except PermissionError:  # of a folder above
-        return True
-    except OSError:
-        return False
+    except OSError as error:  # EACCES: of a folder above
+        return not absent(error)
     return not os.access(path, os.W_OK, effective_ids=True)
 
 
@@ -451,7 +450,7 @@ CURES: Mapping[Source, tuple[Cure, ...]] = {
         ),
         (
             lambda it: message("set-option", option="ovsdb_connection", value="none"),
-            lambda it: OVSDB_SERVER.exists(),
+            lambda it: exists(OVSDB_SERVER),
         ),
         (lambda it: message("start-switch"), lambda it: False),
     ),

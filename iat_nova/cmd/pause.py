@@ -13,6 +13,7 @@ import time
 
 from iat_nova.cmd.arguments import SECONDS, take_times
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure, folded
+from iat_nova.common.kernel_files import exists
 from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
@@ -104,7 +105,7 @@ def agent_runs(command: Command, folder: pathlib.Path) -> bool:
 
 def existing(folder: pathlib.Path) -> pathlib.Path:
     """Return the state directory. Raises `Failure` if missing."""
-    if not folder.is_dir():
+    if not exists(folder):
         text = f"there is no state directory {folder}; name it with --state-dir"
         raise Failure(text, EXIT_NOT_RUNNING)
     return folder

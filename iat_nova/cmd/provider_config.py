@@ -6,12 +6,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import os
 import time
 
 from iat_nova.agent import provider_config
 from iat_nova.agent.provider_config import Offer
 from iat_nova.cmd.base import Command, Failure
+from iat_nova.common.kernel_files import exists
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
 from iat_nova.model import Facts, message
@@ -80,7 +80,7 @@ examples:
             provider_config.write(parsed_args.output, text)
         except provider_config.ProviderConfigError as error:
             unchanged = ""
-            if parsed_args.output and os.path.exists(parsed_args.output):
+            if parsed_args.output and exists(parsed_args.output):
                 unchanged = f"; {parsed_args.output} stays as it was"
             raise Failure(escape.lines(f"{sentences.text(error.message)}{unchanged}")) from error
         except (PolicyError, HardwareError) as error:

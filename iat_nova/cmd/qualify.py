@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import itertools
 import json
+import os
 import platform
 import shutil
 import signal
@@ -35,6 +36,7 @@ from iat_nova.cmd.base import EXIT_FAILURE, EXIT_USAGE, Failure, Page
 from iat_nova.cmd.doctor import DEFAULT_WIDTH, wrapped
 from iat_nova.common.clock import SystemClock
 from iat_nova.common.cpulist import format_cpus, parse_cpus
+from iat_nova.common.kernel_files import exists
 from iat_nova.common.owned_folder import write_named
 from iat_nova.conf import Settings
 from iat_nova.hardware.api import HardwareError
@@ -110,7 +112,7 @@ examples:
 
     def take_action(self, parsed_args: argparse.Namespace) -> tuple[list[str], list[Any]]:
         """Measure, write both files, and return the page or the record."""
-        if not parsed_args.out.is_dir():
+        if not exists(os.path.join(parsed_args.out, "")):
             raise Failure(f"--out {parsed_args.out}: there is no such folder; mkdir it", EXIT_USAGE)
         settings = dataclasses.replace(
             self.settings(parsed_args), cha_slices=None, port_dca=False, monitor_tenants=False

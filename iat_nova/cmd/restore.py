@@ -8,6 +8,7 @@ import argparse
 from iat_nova import conf
 from iat_nova.agent import state_pointer
 from iat_nova.cmd.base import Command, Failure
+from iat_nova.common.kernel_files import exists
 from iat_nova.model import Message
 from iat_nova.report import sentences
 
@@ -64,7 +65,13 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
             alone = alone and state_pointer.holds_snapshot(settings.state_dir)
         done: list[Message] = []
         failed: list[str] = []
-        for place in (settings,) if alone else restoring.places(settings):
+        places: tuple[conf.Settings, ...] = (settings,)
+        if not alone:
+            try:
+                places = restoring.places(settings)
+            except OSError as error:  # of the note: an earlier directory may hold a snapshot
+                failed.append(f"{error.filename}: {error.strerror}")
+        for place in places:
             try:
                 done += restoring.restore(
                     place,
@@ -82,7 +89,7 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
             raise Failure("; ".join(failed))
         if not done:
             self.app.stdout.write("nothing to restore\n")
-            if alone and not settings.state_dir.is_dir():
+            if alone and not exists(settings.state_dir):
                 self.note(f"there is no state directory {settings.state_dir}")
 
     def _settings(

@@ -7,10 +7,14 @@ the calling user and leaves out ``/usr/share``, where RDO's packages put changed
 
 from __future__ import annotations
 
-import glob
+import contextlib
+import errno
+import fnmatch
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+from iat_nova.common import kernel_files
 
 PATTERNS = (
     "/usr/share/nova/nova-dist.conf",  # RDO
@@ -30,9 +34,17 @@ def by_default(root: str | Path = "/") -> list[str]:
     return [
         name
         for pattern in PATTERNS
-        for name in sorted(glob.glob(f"{glob.escape(str(root))}/{pattern[1:]}"))
+        for name in _matching(Path(root, pattern[1:]))
         if may_read(name)
     ]
+
+
+def _matching(pattern: Path) -> Iterator[str]:
+    """Yield the files of a folder that match the last part of a path."""
+    with contextlib.suppress(PermissionError):
+        for name in fnmatch.filter(kernel_files.names(pattern.parent), pattern.name):
+            if not name.startswith("."):
+                yield str(pattern.parent / name)
 
 
 def may_read(name: str | Path) -> bool:
@@ -40,10 +52,13 @@ def may_read(name: str | Path) -> bool:
 
     The file is opened for the test. os.access() checks the real user ID and ignores effective
     rights: with CAP_DAC_OVERRIDE the agent can read files that os.access() reports as unreadable.
+    Raises `OSError`, but not for a missing file or right.
     """
     try:
         os.close(os.open(name, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY))
-    except OSError:
+    except OSError as error:
+        if not kernel_files.absent(error, errno.EACCES, errno.EPERM):
+            raise
         return False
     return True
 

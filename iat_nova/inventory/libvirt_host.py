@@ -9,6 +9,7 @@ enough alone.
 from __future__ import annotations
 
 import dataclasses
+import errno
 import pathlib
 import socket
 from typing import Any
@@ -42,7 +43,11 @@ def this_host(root: pathlib.Path = pathlib.Path("/sys")) -> ThisHost:
         cpus = max(present, default=-1) + 1 or None
     except ValueError:
         cpus = None
-    return ThisHost(socket.gethostname(), cpus, text_of(root / "class/dmi/id/product_uuid") or None)
+    return ThisHost(
+        socket.gethostname(),
+        cpus,
+        text_of(root / "class/dmi/id/product_uuid", errno.EACCES) or None,
+    )
 
 
 def elsewhere(connection: Any, uri: str, here: ThisHost) -> str | None:

@@ -10,11 +10,13 @@ of the PMD threads, which ovs-vswitchd reports.
 from __future__ import annotations
 
 import dataclasses
+import fnmatch
 import pathlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from iat_nova.common import kernel_files
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import ovs_rpc, pmd, pmd_stats
@@ -214,10 +216,10 @@ def vswitchd_control(rundir: pathlib.Path) -> str:
     except ValueError as error:
         raise ovs_rpc.OvsUnavailableError(f"{pid_file} holds no number") from error
     # The name of the socket begins with the program's name, e.g. ovs-vswitchd-dpdk.
-    control = next(rundir.glob(f"ovs-vswitchd*.{pid}.ctl"), None)
-    if control is None:
+    control = fnmatch.filter(kernel_files.names(rundir), f"ovs-vswitchd*.{pid}.ctl")
+    if not control:
         raise ovs_rpc.OvsUnavailableError(f"{rundir} has none of process {pid}")
-    return str(control)
+    return str(rundir / control[0])
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ is cached: each call reads the present state of the machine. Unreadable values a
 from __future__ import annotations
 
 import dataclasses
+import errno
 import pathlib
 import re
 
-from iat_nova.common.kernel_files import number_of, text_of
+from iat_nova.common.kernel_files import absent, names, number_of, target, text_of
 from iat_nova.model import Attachment, AttachmentKind, Nic
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -37,10 +38,7 @@ class Pci:
 
     def physfn(self, address: str) -> str | None:
         """Return the PCI address of a VF's physical function; None if not known to be a VF."""
-        try:
-            return (self._devices / address / "physfn").readlink().name
-        except OSError:
-            return None
+        return target(self._devices / address / "physfn")
 
     def numa_node(self, address: str) -> int | None:
         """Return the node of a device; None if unknown, or if the machine has no nodes (-1)."""
@@ -59,16 +57,20 @@ class Pci:
         device, too; representors are left out.
         """
         device = self._devices / address
-        names = [path.name for way in ("net/*", "virtio*/net/*") for path in _glob(device, way)]
-        labels = {name: text_of(self._class / "net" / name / "phys_port_name") for name in names}
-        named = [name for name in names if _UPLINK.fullmatch(labels[name])]
-        own = named or [name for name in names if not _REPRESENTOR.fullmatch(labels[name])]
+        virtio = (name for name in names(device) if name.startswith("virtio"))
+        found = [name for one in ("", *virtio) for name in names(device / one / "net")]
+        labels = {
+            name: text_of(self._class / "net" / name / "phys_port_name", errno.EOPNOTSUPP)
+            for name in found
+        }
+        named = [name for name in found if _UPLINK.fullmatch(labels[name])]
+        own = named or [name for name in found if not _REPRESENTOR.fullmatch(labels[name])]
         ports = {name: number_of(self._class / "net" / name / "dev_port") or 0 for name in own}
         return tuple(sorted(own, key=lambda name: (ports[name], labels[name], name)))
 
     def speed_gbps(self, name: str) -> float | None:
         """Return a net device's speed, None while unknown or while the link is down."""
-        mbps = number_of(self._class / "net" / name / "speed")
+        mbps = number_of(self._class / "net" / name / "speed", errno.EINVAL)  # down
         return mbps / 1000 if mbps is not None and mbps > 0 and mbps not in _UNKNOWN_MBPS else None
 
     def address_behind(self, device: str) -> str | None:
@@ -78,11 +80,16 @@ class Pci:
         device among its ancestors counts. None for a device that is absent or not behind PCI.
         """
         name = device.removeprefix("/dev/")
-        nodes = _glob(self._vdpa, f"*/{name}") if _VHOST_VDPA.fullmatch(name) else []
+        vdpa = names(self._vdpa) if _VHOST_VDPA.fullmatch(name) else []
+        nodes = (self._vdpa / one / name for one in vdpa)
         for path in (self._class / "net" / name, *nodes):
             try:
                 real = path.resolve(strict=True)
-            except (OSError, ValueError):
+            except OSError as error:
+                if not absent(error):
+                    raise
+                continue
+            except ValueError:  # a zero byte in the name
                 continue
             found = (part for part in reversed(real.parts) if _ADDRESS.fullmatch(part))
             return next(found, None)
@@ -93,20 +100,16 @@ class Pci:
 
         Raises `OSError`.
         """
-        try:
-            addresses = sorted(path.name for path in self._devices.iterdir())
-        except FileNotFoundError:
-            return ()
         return tuple(
             self._nic(address)
-            for address in addresses
+            for address in names(self._devices)
             if self.is_network(address) and self.physfn(address) is None
         )
 
     def _nic(self, address: str) -> Nic:
-        names = self.net_names(address)
-        speeds = [speed for name in names if (speed := self.speed_gbps(name)) is not None]
-        name = names[0] if names else None
+        ports = self.net_names(address)
+        speeds = [speed for name in ports if (speed := self.speed_gbps(name)) is not None]
+        name = ports[0] if ports else None
         return Nic(address, name, self.numa_node(address), sum(speeds) if speeds else None)
 
     def locate(self, attachment: Attachment) -> Attachment:
@@ -127,10 +130,3 @@ class Pci:
         if pf is None and kind in (AttachmentKind.PF, AttachmentKind.MACVTAP, AttachmentKind.VDPA):
             pf = address
         return dataclasses.replace(attachment, kind=kind, pf=pf, numa_node=self.numa_node(address))
-
-
-def _glob(folder: pathlib.Path, pattern: str) -> list[pathlib.Path]:
-    try:
-        return list(folder.glob(pattern))
-    except OSError:  # a folder that is removed while being listed
-        return []

@@ -17,20 +17,21 @@ of the mask are kept for `KEPT_S`. Then the CPUs return to the host (`Absence`).
 from __future__ import annotations
 
 import dataclasses
-import os
+import errno
 import pathlib
 import re
 from collections.abc import Callable, Mapping
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.common.kernel_files import text_of
+from iat_nova.common.kernel_files import names, text_of
 from iat_nova.common.untrusted import shortened
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
 from iat_nova.model import Message, message
 
 _MASK = re.compile(r"(?:0[xX])?(?=[0-9a-fA-F])0*([0-9a-fA-F]*)")
 _RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):", re.MULTILINE)
-_THREAD = re.compile(r"pmd-c(\d+)/id:")
+_THREAD = re.compile("pmd-c([0-9]+)/id:")
+_GONE = (errno.ESRCH, errno.EACCES, errno.EPERM)  # the process has ended, or is hidden
 _MOST_BITS = 16384  # no kernel has more CPUs; a longer mask only takes time
 _PROCESS = "ovs-vswitchd"  # Debian's ovs-vswitchd-dpdk begins with the same letters
 _DATABASE = "ovsdb-server"
@@ -134,11 +135,11 @@ def cpus_of_threads(proc_root: pathlib.Path) -> tuple[int, ...] | None:
     found = False
     cpus: set[int] = set()
     for process in _numbered(proc_root):
-        if not text_of(process / "comm").startswith(_PROCESS):
+        if not text_of(process / "comm", *_GONE).startswith(_PROCESS):
             continue
         found = True
         for thread in _numbered(process / "task"):
-            if match := _THREAD.match(text_of(thread / "comm")):
+            if match := _THREAD.match(text_of(thread / "comm", *_GONE)):
                 cpus.add(int(match[1]))
     return tuple(sorted(cpus)) if found else None
 
@@ -148,12 +149,9 @@ def has_ended(proc_root: pathlib.Path) -> bool:
 
     Neither is seen in a container, or where /proc hides processes of other users.
     """
-    names = {text_of(process / "comm") for process in _numbered(proc_root)}
-    return _DATABASE in names and not any(name.startswith(_PROCESS) for name in names)
+    programs = {text_of(process / "comm", *_GONE) for process in _numbered(proc_root)}
+    return _DATABASE in programs and not any(name.startswith(_PROCESS) for name in programs)
 
 
 def _numbered(folder: pathlib.Path) -> list[pathlib.Path]:
-    try:
-        return [folder / name for name in os.listdir(folder) if name.isdigit()]
-    except OSError:  # it has just ended
-        return []
+    return [folder / name for name in names(folder, *_GONE) if re.fullmatch("[0-9]+", name)]

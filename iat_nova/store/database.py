@@ -18,6 +18,7 @@ import stat
 import time
 from collections.abc import Iterator
 
+from iat_nova.common.kernel_files import exists, status
 from iat_nova.common.owned_folder import OwnedFolder
 
 APPLICATION_ID = 0x49415431  # "IAT1" in the file's header
@@ -173,13 +174,13 @@ def open_readable(path: pathlib.Path) -> sqlite3.Connection:
         if not stat.S_ISREG(path.stat().st_mode):  # a pipe would block the reader
             raise HistoryError(f"history {path} is not a regular file; move it away")
     except FileNotFoundError:
-        if not path.parent.exists():
+        if not exists(path.parent):
             raise NoFolder(f"there is no state directory {path.parent}") from None
         raise NoHistory(f"there is no history at {path}") from None
     except OSError as error:
         raise HistoryError(f"history {path} cannot be read: {error.strerror}") from error
     uri = path.absolute().as_uri() + "?mode=ro"
-    if not _wal(path).exists() and not os.access(path.parent, os.W_OK):
+    if not exists(_wal(path)) and not os.access(path.parent, os.W_OK):
         # A closed WAL database needs new side files, which this user may not create. No process
         # writes the database now, so it can be read without side files.
         uri += "&immutable=1"
@@ -229,19 +230,14 @@ def check_log(connection: sqlite3.Connection, path: pathlib.Path) -> None:
 
 
 def _log_bytes(path: pathlib.Path) -> int:
-    try:
-        return _wal(path).stat().st_size
-    except FileNotFoundError:
-        return 0
+    found = status(_wal(path))
+    return 0 if found is None else found.st_size
 
 
 def identity(path: pathlib.Path) -> tuple[int, int] | None:
     """Return device and inode of the file at a path; None without a file."""
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return None
-    return found.st_dev, found.st_ino
+    found = status(path)
+    return None if found is None else (found.st_dev, found.st_ino)
 
 
 def set_aside(path: pathlib.Path, why: str = "corrupt") -> pathlib.Path:
@@ -249,12 +245,12 @@ def set_aside(path: pathlib.Path, why: str = "corrupt") -> pathlib.Path:
     stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
     target = path.with_name(f"{path.name}.{why}-{stamp}")
     number = 1
-    while target.exists():
+    while exists(target):
         number += 1
         target = path.with_name(f"{path.name}.{why}-{stamp}-{number}")
     for suffix in ("-wal", "-shm"):
         side = path.with_name(path.name + suffix)
-        if side.exists():
+        if exists(side):
             side.rename(target.with_name(target.name + suffix))
     path.rename(target)
     return target

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Self, TypeVar
 
+from iat_nova.common.kernel_files import names
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import DomainInventory, Message
 from iat_nova.store import database as db
@@ -193,8 +194,8 @@ class HistoryReader:
 
         Files beside the history, damaged or of an older schema, have earlier iterations.
         """
-        names = (f"{self._path.name}.{why}-*" for why in ("corrupt", "schema"))
-        earlier = any(any(self._path.parent.glob(name)) for name in names)
+        beside = tuple(f"{self._path.name}.{why}-" for why in ("corrupt", "schema"))
+        earlier = any(name.startswith(beside) for name in names(self._path.parent))
         return not earlier and bool(self._rows("SELECT 1 FROM iteration WHERE id = 1"))
 
     def between(

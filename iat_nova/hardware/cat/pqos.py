@@ -16,6 +16,7 @@ from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, Hardw
 from iat_nova.hardware.cat import limits, pqos_saved
 from iat_nova.hardware.cat.cpuid import L3Allocation, l3_allocation
 from iat_nova.hardware.cat.pqos_lib import Core, Pqos
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.rollback import PARTIAL, Reach, SavedKeys, Step, undoing
 from iat_nova.hardware.kernel.shape import Shape
@@ -149,7 +150,7 @@ class PqosAllocator:
 
         A restore goes on: the registers then have the values that the kernel expects.
         """
-        if not (self._resctrl / "schemata").exists():
+        if not files.exists(self._resctrl / "schemata"):
             return None
         return message("pqos-beside-resctrl", path=str(self._resctrl))
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, Info, ResctrlFs
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain, WayMask, message
 
@@ -40,7 +41,7 @@ class ResctrlDomains:
 
     def mounted(self) -> bool:
         """Return whether resctrl is mounted now."""
-        return (self.fs.root / "schemata").exists()
+        return files.exists(self.fs.root / "schemata")
 
     def domains(self) -> tuple[CacheDomain, ...]:
         """Read the cache domains and their capabilities.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import enum
+import errno
 import fcntl
 import os
 import time
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.common.kernel_files import text_of
+from iat_nova.common.kernel_files import absent
 from iat_nova.hardware.api import DomainOffline, HardwareError, KernelError, unusable
 from iat_nova.hardware.cat.resctrl_text import (
     Assignment,
@@ -29,6 +30,7 @@ from iat_nova.hardware.cat.resctrl_text import (
     parse_numbers,
     parse_usage,
 )
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.topology import Cache
 from iat_nova.model import BandwidthControl, Message, WayMask, message
 from iat_nova.model.message import as_message
@@ -137,7 +139,7 @@ class ResctrlFs:
         first = f"info/{resources[0]}"
         names = (f"info/{name}/num_closids" for name in self._folders("info"))
         # Resources that only monitor have no such file.
-        others = [self._number(name) for name in names]
+        others = [self.number(name) for name in names]
         numbers = (self.parsed(f"{first}/num_closids", int), *others)
         return Info(
             resources=resources,
@@ -154,15 +156,15 @@ class ResctrlFs:
 
         Raises `HardwareError` without L3 allocation.
         """
-        if (self.root / "info/L3CODE").is_dir():
+        if files.exists(self.root / "info/L3CODE"):
             return "L3CODE", "L3DATA"
-        if (self.root / "info/L3").is_dir():
+        if files.exists(self.root / "info/L3"):
             return ("L3",)
         raise self._no_allocation()
 
     def _no_allocation(self) -> HardwareError:
         state = message("resctrl-absent", path=str(self.root))
-        if (self.root / "info").is_dir():
+        if files.exists(self.root / "info"):
             has = tuple(self._folders("info"))
             state = message("resctrl-without-l3", path=str(self.root), resources=has)
         return HardwareError(state, message("doctor-says-why"))
@@ -219,7 +221,7 @@ class ResctrlFs:
         limits. We also set no limits if a file of the kernel is missing or invalid; masks do not
         depend on these files.
         """
-        if not (self.root / "info" / _BANDWIDTH).is_dir():
+        if not files.exists(self.root / "info" / _BANDWIDTH):
             return Bandwidth(None, message("mba-absent"), BandwidthLimits.ABSENT)
         if "mba_MBps" in self._mount_options():
             return Bandwidth(None, message("mba-steered"), BandwidthLimits.STEERED)
@@ -264,13 +266,13 @@ class ResctrlFs:
             return of_nodes
         same = {cache.id: cache.id for cache in caches if cache.id in limited}
         # Only Intel's kernels have this file, and AMD's limits alone are absolute.
-        x86 = (self.root / "info/MB/thread_throttle_mode").exists() or (
+        x86 = files.exists(self.root / "info/MB/thread_throttle_mode") or (
             self._get("info/MB/delay_linear", "1") == "0"
         )
         return same if x86 or same.items() >= of_nodes.items() else {}
 
     def _mount_options(self) -> frozenset[str]:
-        lines = [line.split() for line in text_of(self._mounts).splitlines()]
+        lines = [line.split() for line in files.text_of(self._mounts).splitlines()]
         found = (line[3].split(",") for line in lines if line[1:3] == [str(self.root), "resctrl"])
         return frozenset().union(*found)
 
@@ -288,16 +290,10 @@ class ResctrlFs:
 
     def monitors(self, group: str = DEFAULT_GROUP) -> Mapping[str, frozenset[int]]:
         """Return the CPUs of the monitoring groups beneath a control group, by name."""
-        folder = self.root / _in(group, _MONITORS)
-        try:
-            names = sorted(entry.name for entry in os.scandir(folder))
-        except FileNotFoundError:  # the CPU or the kernel has no monitoring
-            return {}
-        except OSError as error:
-            raise HardwareError(unusable(folder, error)) from error
-        return {  # empty: just removed
-            name: self.parsed(_in(self.monitor(name, group), "cpus_list"), parse_cpus, "")
-            for name in names
+        removed = (errno.ENODEV,)  # between the two readings
+        return {
+            name: self.parsed(f"{self.monitor(name, group)}/cpus_list", parse_cpus, "", *removed)
+            for name in files.names(self.root / _in(group, _MONITORS))
         }
 
     def assignments(self, group: str) -> frozenset[Assignment] | None:
@@ -305,7 +301,8 @@ class ResctrlFs:
 
         None if the kernel assigns no counters to groups (before Linux 6.18, or in another mode).
         """
-        return self.parsed(_in(group, _ASSIGNMENTS), parse_assignments, "")
+        # EINVAL: in another mode
+        return self.parsed(_in(group, _ASSIGNMENTS), parse_assignments, "", errno.EINVAL)
 
     def in_use_exclusively(self, info: Info) -> Mapping[int, WayMask]:
         """Return the ways of exclusive and pseudo-locked groups, by domain."""
@@ -320,25 +317,29 @@ class ResctrlFs:
 
         None unless mounted with ``-o debug`` (Linux 6.7).
         """
-        return self._number(_in(group, "ctrl_hw_id"))
+        return self.number(_in(group, "ctrl_hw_id"))
 
     def hardware_monitor(self, group: str) -> int | None:
         """Return the hardware's RMID of a monitoring group, whose path is `group`.
 
         None unless mounted with ``-o debug`` (Linux 6.7).
         """
-        return self._number(_in(group, "mon_hw_id"))
+        return self.number(_in(group, "mon_hw_id"))
 
-    def _number(self, name: str) -> int | None:
+    def number(self, name: str) -> int | None:
+        """Return the number in a file, None if missing. Raises `HardwareError`."""
         text = self._get(name, "")
         return self._parse(name, text, int) if text else None
 
-    def parsed(self, name: str, parse: Callable[[str], _T], default: str | None = None) -> _T:
+    def parsed(
+        self, name: str, parse: Callable[[str], _T], default: str | None = None, *others: int
+    ) -> _T:
         """Return a file's text, parsed; `default` replaces the text of a missing file.
 
-        Raises `HardwareError`, also for a text that is not as resctrl.rst has it.
+        `others`: further error numbers of a missing file. Raises `HardwareError`, also for a text
+        that is not as resctrl.rst has it.
         """
-        return self._parse(name, self._get(name, default), parse)
+        return self._parse(name, self._get(name, default, *others), parse)
 
     def _parse(self, name: str, text: str, parse: Callable[[str], _T]) -> _T:
         try:
@@ -346,11 +347,11 @@ class ResctrlFs:
         except ValueError as error:
             raise ResctrlError(unusable(self.root / name, error)) from error
 
-    def _get(self, name: str, default: str | None = None) -> str:
+    def _get(self, name: str, default: str | None = None, *others: int) -> str:
         try:
             return self.read(name).strip()
         except OSError as error:
-            if default is not None:
+            if default is not None and absent(error, *others):
                 return default
             raise ResctrlError(unusable(self.root / name, error), error.errno) from error
 

@@ -21,6 +21,7 @@ from iat_nova.common.cpulist import parse_cpus
 from iat_nova.hardware.api import DomainCounts, HardwareError, unusable
 from iat_nova.hardware.counters.events import ChaEvents
 from iat_nova.hardware.counters.perf_event import EventGroup, Groups, OpenEvents, PerfEvent
+from iat_nova.hardware.kernel import files
 from iat_nova.model import message
 
 DEVICES = Path("/sys/bus/event_source/devices")
@@ -69,10 +70,9 @@ def _spread(value: int, places: str) -> int:
 def cha_pmus(root: Path = DEVICES) -> tuple[Pmu, ...]:
     """Return the kernel's CHA PMUs in order of their slices; empty without such PMUs."""
     found = []
-    for folder in root.glob("uncore_cha_*"):
-        match = re.fullmatch(r"uncore_cha_(\d+)", folder.name)
-        if match:
-            found.append((int(match[1]), folder))
+    for name in files.names(root):
+        if match := re.fullmatch(r"uncore_cha_([0-9]+)", name):
+            found.append((int(match[1]), root / name))
     return tuple(read_pmu(folder) for _, folder in sorted(found))
 
 

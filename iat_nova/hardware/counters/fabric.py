@@ -13,6 +13,7 @@ from pathlib import Path
 from iat_nova.hardware.api import DomainCounts, HardwareError
 from iat_nova.hardware.counters.cha import DEVICES, Pmu, read_pmu
 from iat_nova.hardware.counters.perf_event import EventGroup, Groups, OpenEvents
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.topology import Cache
 from iat_nova.model import message
 
@@ -20,7 +21,7 @@ from iat_nova.model import message
 def fabric_pmu(root: Path = DEVICES) -> Pmu | None:
     """Return the kernel's PMU of the data fabric, or None."""
     folder = root / "amd_df"
-    return read_pmu(folder) if folder.is_dir() else None
+    return read_pmu(folder) if files.exists(folder) else None
 
 
 class FabricPerf:

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.hardware.api import HardwareError, TenantCounts, unusable
+from iat_nova.hardware.api import HardwareError, TenantCounts
 from iat_nova.hardware.cat.resctrl_fs import (
     DEFAULT_GROUP,
     PORTS,
@@ -32,6 +32,7 @@ from iat_nova.hardware.cat.resctrl_fs import (
     ResctrlFs,
 )
 from iat_nova.hardware.cat.resctrl_text import parse_limits
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import DomainInventory, Message, message
 
@@ -74,28 +75,22 @@ class Monitoring:
 
 def offered(fs: ResctrlFs) -> Monitoring | None:
     """Return the offer of monitoring, None without monitoring. Raises `HardwareError`."""
-    if not (fs.root / _INFO).is_dir():
+    if not files.exists(fs.root / _INFO):
         return None
-    try:
-        events = frozenset(fs.read(f"{_INFO}/mon_features").split())
-        # A group needs an RMID of every monitored resource (telemetry: PERF_PKG_MON).
-        paths = sorted(fs.root.glob("info/*_MON/num_rmids"))
-        rmids = min(int(fs.read(str(path.relative_to(fs.root)))) for path in paths)
-        counters = _counters(fs)
-    except (OSError, ValueError) as error:
-        raise HardwareError(unusable(fs.root / _INFO, error)) from error
-    return Monitoring(events & {OCCUPANCY, BANDWIDTH}, rmids, counters)
+    events = frozenset(fs.parsed(f"{_INFO}/mon_features", str.split))
+    # A group needs an RMID of every monitored resource (telemetry: PERF_PKG_MON).
+    resources = (name for name in files.names(fs.root / "info") if name.endswith("_MON"))
+    numbers = (fs.number(f"info/{name}/num_rmids") for name in resources)
+    rmids = min((number for number in numbers if number is not None), default=0)
+    return Monitoring(events & {OCCUPANCY, BANDWIDTH}, rmids, _counters(fs))
 
 
 def _counters(fs: ResctrlFs) -> int | None:
     """Return the number of bandwidth counters per cache domain, None without assignment."""
-    try:
-        mode = fs.read(f"{_INFO}/mbm_assign_mode")
-    except OSError:  # Linux before 6.18
-        return None
+    mode = fs.parsed(f"{_INFO}/mbm_assign_mode", str, "")  # from Linux 6.18 on
     if "[mbm_event]" not in mode:
         return None
-    return min(parse_limits(fs.read(f"{_INFO}/num_mbm_cntrs").strip()).values())
+    return min(fs.parsed(f"{_INFO}/num_mbm_cntrs", parse_limits).values())
 
 
 class Monitor:
@@ -231,7 +226,7 @@ class Monitor:
         """
         name = f"{PREFIX}{key[0]}.{_number(self._groups, key)}"
         path = self._groups.get(key) or self._fs.monitor(name, parent)
-        if not (self._fs.root / path).is_dir():
+        if not files.exists(self._fs.root / path):
             self._fs.add(path)
         self._groups[key] = path
         if self._fs.cpus_of(path) != cpus:
@@ -252,7 +247,7 @@ class Monitor:
         path = self._groups.pop(key)
         self._given_back_s.append(self._now_s())
         self._files.pop(key, None)
-        if (self._fs.root / path).is_dir():  # else removed together with its control group
+        if files.exists(self._fs.root / path):  # else removed together with its control group
             self._fs.remove(path)
 
     def read(self) -> Mapping[Key, TenantCounts]:

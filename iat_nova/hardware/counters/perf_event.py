@@ -26,8 +26,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from iat_nova.common.kernel_files import number_of
 from iat_nova.hardware.api import HardwareError
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.capabilities import held
 from iat_nova.model import Message, message
 
@@ -145,7 +145,7 @@ def _refusal(code: int, event: PerfEvent, cpu: int) -> HardwareError:
     if code in (errno.ENODEV, errno.ENXIO):
         return CpuOffline(message("perf-cpu-offline", refusal=refused))
     if code in (errno.EACCES, errno.EPERM):
-        why, remedy = no_right(number_of(PARANOID), held("CapEff"))
+        why, remedy = no_right(files.number_of(PARANOID), held("CapEff"))
         return HardwareError(message("perf-no-right", refusal=refused, why=why), remedy)
     return HardwareError(refused, _ADVICE.get(code, message("see-perf-event-open")))
 

@@ -15,6 +15,7 @@ from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.hardware.cat import cpuid
 from iat_nova.hardware.ddio import irdt, pci_place
 from iat_nova.hardware.ddio.iordt_registers import SWITCH, Tag, TagRegisters
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.msr import L3_IO_QOS_CFG, Msr
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
 from iat_nova.hardware.kernel.topology import Topology
@@ -100,7 +101,7 @@ def assign(
     domains = tuple(domains)
     ports: dict[str, DevicePort] = {}  # by the device that shows where the port is
     for members in table.ports():
-        there = [one for one in members if one.channels and (devices / one.address).exists()]
+        there = [one for one in members if one.channels and files.exists(devices / one.address)]
         if there:
             found = dict.fromkeys(address for one in there for address in _behind(devices, one))
             ports[there[0].address] = DevicePort(members[0].address, tuple(found))
@@ -118,7 +119,7 @@ def assign(
 
 def _behind(devices: Path, device: irdt.Device) -> Iterator[str]:
     yield device.address
-    folder = (devices / device.address).resolve()
+    folder = devices / device.address
     yield from sorted(pci_place.virtual_functions(folder))
     if device.hierarchy:
         yield from sorted(pci_place.below(folder))

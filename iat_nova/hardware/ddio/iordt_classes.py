@@ -34,6 +34,7 @@ from iat_nova.hardware.ddio.iordt import IoRdt
 from iat_nova.hardware.ddio.iordt_registers import FoundTags, Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
 from iat_nova.hardware.ddio.ways import FixedDdio, MsrDdio
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.msr import L3_MASK, Msr
 from iat_nova.hardware.kernel.rollback import SavedKeys, Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
@@ -334,7 +335,7 @@ class DeviceClass:
 
     def remove_groups(self) -> tuple[Message, ...]:
         """Remove the groups of all devices and of ports; return messages."""
-        if not (self._fs.root / "schemata").exists():  # not mounted any more
+        if not files.exists(self._fs.root / "schemata"):  # not mounted any more
             return ()
         groups = [name for name in self._fs.groups() if name.startswith(GROUP)]
         return iordt_registers.remove_groups(self._fs, groups)

@@ -18,6 +18,7 @@ from iat_nova.hardware.cat.resctrl_fs import PORTS, ResctrlFs
 from iat_nova.hardware.ddio import iordt_registers
 from iat_nova.hardware.ddio.iordt_registers import FoundTags, Tag, TagRegisters
 from iat_nova.hardware.ddio.irdt import Channel
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.msr import Msr
 from iat_nova.hardware.kernel.rollback import Step, undoing
 from iat_nova.hardware.kernel.topology import Topology
@@ -151,7 +152,7 @@ class PortMonitor:
         if reach.later is not None:
             self._left_on |= ours & {int(domain) for domain in reach.later["switches"]}
         for group in groups:
-            if (self._fs.root / group).is_dir():
+            if files.exists(self._fs.root / group):
                 self._fs.remove(group)
 
     def save(self) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.common.kernel_files import number_of
 from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.kernel import files
 from iat_nova.model import CacheDomain
 
 ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
@@ -39,16 +39,15 @@ def by_domain(
 
 def below(folder: Path) -> Iterator[str]:
     """Yield the addresses of the devices below a port or bridge, at any depth."""
-    for child in folder.iterdir():
-        if ADDRESS.fullmatch(child.name) and child.is_dir():
-            yield child.name
-            yield from below(child)
+    for name in filter(ADDRESS.fullmatch, files.names(folder)):
+        yield name
+        yield from below(folder / name)
 
 
 def virtual_functions(folder: Path) -> Iterator[str]:
     """Yield the addresses of a physical function's virtual functions."""
-    for link in folder.glob("virtfn*"):
-        yield link.resolve().name
+    links = (name for name in files.names(folder) if name.startswith("virtfn"))
+    yield from filter(None, (files.target(folder / name) for name in links))
 
 
 def _local_cpus(folder: Path) -> frozenset[int]:
@@ -60,5 +59,5 @@ def _local_cpus(folder: Path) -> frozenset[int]:
 
 
 def _node(folder: Path) -> int | None:
-    node = number_of(folder / "numa_node")
+    node = files.number_of(folder / "numa_node")
     return node if node is not None and node >= 0 else None

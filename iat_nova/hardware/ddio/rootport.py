@@ -19,6 +19,7 @@ from typing import Any
 
 from iat_nova.hardware.api import HardwareError, LastingRefusal, unusable
 from iat_nova.hardware.ddio import pci_place
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.rollback import Reach, put_all_back
 from iat_nova.hardware.kernel.shape import mapping, one_of, text
 from iat_nova.model import CacheDomain, DcaPort, Message, message
@@ -181,7 +182,7 @@ class RootPorts:
         return DcaPort(name, tuple(sorted(pci_place.below((self._devices / name).resolve()))))
 
     def _is_there(self, port: str) -> bool:
-        return (self._devices / port).exists()
+        return files.exists(self._devices / port)
 
     def _set(self, port: str, bits: int) -> bool:
         """Set the two bits and read back; return whether the bits differed before."""

@@ -11,6 +11,7 @@ from iat_nova.hardware.api import DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl_fs import ResctrlFs
 from iat_nova.hardware.cat.resctrl_text import parse_masks
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr, with_bits
 from iat_nova.hardware.kernel.rollback import AllReachable, Reach, SavedKeys, put_all_back
 from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
@@ -153,11 +154,8 @@ class IoAllocDdio(AllReachable):
         self._enabled = False  # this process has enabled io_alloc, which resets all masks
 
     def state(self) -> str:
-        """Return ``enabled``, ``disabled`` or ``not supported``."""
-        try:
-            return self._fs.read(self._name("io_alloc")).strip()
-        except OSError:
-            return "not supported"
+        """Return ``enabled``, ``disabled`` or ``not supported``. Raises `HardwareError`."""
+        return self._fs.parsed(self._name("io_alloc"), str, "not supported")
 
     def read(self, domain: int) -> WayMask | None:
         """Return the devices' mask; empty if devices may fill all ways, None without io_alloc."""
@@ -201,7 +199,7 @@ class IoAllocDdio(AllReachable):
 
     def _name(self, file: str) -> str:
         # With code and data prioritisation, devices use the class of the data masks.
-        folder = "L3DATA" if (self._fs.root / "info/L3DATA").is_dir() else "L3"
+        folder = "L3DATA" if files.exists(self._fs.root / "info/L3DATA") else "L3"
         return f"info/{folder}/{file}"
 
     def _masks(self) -> dict[int, WayMask]:

@@ -231,9 +231,13 @@ class Snapshot:
         """Return the settings in memory, without those that this process has not written."""
         if self._adopted:
             return self._memory
-        parts = ((self._parts[name], saved) for name, saved in self._memory.items())
-        found = (part.written(one) if isinstance(part, Noting) else one for part, one in parts)
-        return {name: one for name, one in zip(self._memory, found, strict=True) if one is not None}
+        found = dict(self._memory)
+        for name, saved in self._memory.items():
+            part = self._parts[name]
+            if isinstance(part, Noting):
+                with contextlib.suppress(HardwareError):  # not known now: all saved settings
+                    found[name] = part.written(saved)
+        return {name: saved for name, saved in found.items() if saved is not None}
 
     @property
     def unfinished(self) -> bool:

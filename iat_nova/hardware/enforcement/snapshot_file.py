@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from iat_nova.common.kernel_files import number_of
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.common.readers import SNAPSHOT, FileKind
 from iat_nova.common.untrusted import Unreadable, shortened
 from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.shape import Shape, check, record, text, whole
 from iat_nova.model import Message, message
 
@@ -207,7 +207,7 @@ class SnapshotFile:
 
     def _by_kexec(self) -> bool:
         """Whether another kernel started this kernel by kexec, without a reset of the hardware."""
-        return (number_of(self._bootloader) or 0) >> 4 == _KEXEC
+        return (files.number_of(self._bootloader) or 0) >> 4 == _KEXEC
 
 
 def _checksum(content: Mapping[str, Any]) -> str:

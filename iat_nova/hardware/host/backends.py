@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import errno
 import functools
 from collections.abc import Callable, Iterable
 
@@ -24,8 +25,9 @@ from iat_nova.hardware.host import counter_choice
 from iat_nova.hardware.host.cures import cache_allocation
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine, TenantsAndPorts
 from iat_nova.hardware.host.probe import Host, without_cat, writes_refused
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.cpu_watch import CpuWatch, settled
-from iat_nova.hardware.kernel.msr import L3_MASK
+from iat_nova.hardware.kernel.msr import L3_MASK, MsrError
 from iat_nova.hardware.kernel.rollback import Restorable
 from iat_nova.model import EIGHTHS, BandwidthControl, CacheDomain, Message, WayMask, message
 
@@ -230,10 +232,10 @@ def _release_devices(host: Host) -> tuple[Message, ...]:
     if any(name.startswith(DEVICES) for name in host.resctrl.own_groups()):
         devices = _device_class(host, host.resctrl.domains, FixedDdio(dict, ASKED))
         # Without the firmware's table no device can have been tagged.
-        done += devices.release() if host.roots.irdt.exists() else devices.remove_groups()
+        done += devices.release() if files.exists(host.roots.irdt) else devices.remove_groups()
     if any(name.startswith(PORTS) for name in host.fs.monitors()):
         ports = PortMonitor(host.fs, host.msr, host.topology, host.tags)
-        done += ports.release() if host.roots.irdt.exists() else ports.remove_groups()
+        done += ports.release() if files.exists(host.roots.irdt) else ports.remove_groups()
     return done
 
 
@@ -277,11 +279,13 @@ def _allocator(
 
 
 def _register_reader(host: Host) -> Callable[[int, int], WayMask] | None:
-    """Return a function that reads class masks from registers, None without the msr driver."""
+    """Return a function that reads class masks from registers; None without driver or right."""
     first = min(host.topology.online())
     try:
         host.msr.read(first, L3_MASK)
-    except HardwareError:
+    except MsrError as error:
+        if error.code not in (errno.ENOENT, errno.ENXIO, errno.EIO, errno.EACCES, errno.EPERM):
+            raise
         return None
     return lambda cpu, number: WayMask(host.msr.read(cpu, L3_MASK + number))
 

@@ -12,9 +12,9 @@ import enum
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters.events import ARM, HASWELL, X86, CpuModel
+from iat_nova.hardware.kernel import files
 from iat_nova.model import Message, message
 
 if TYPE_CHECKING:
@@ -42,16 +42,16 @@ class Evidence:
         self.cpu: CpuModel = host.cpu_model
         self.x86: bool = self.cpu.architecture == X86
         self.arm: bool = self.cpu.architecture == ARM
-        words = text_of(roots.proc / "cpuinfo").split()
+        words = files.text_of(roots.proc / "cpuinfo").split()
         self.flag: bool = "cat_l3" in words
         self.virtual: bool = "hypervisor" in words
         self.in_kernel: bool = host.kernel_has_resctrl
         self.root: str = str(host.fs.root)
-        mounts = (line.split() for line in text_of(roots.proc / "mounts").splitlines())
+        mounts = (line.split() for line in files.text_of(roots.proc / "mounts").splitlines())
         found = (mount[1] for mount in mounts if mount[2:3] == ["resctrl"])
         # Linux mounts resctrl at one place.
         self.elsewhere: str | None = next((path for path in found if path != self.root), None)
-        self.command_line: list[str] = text_of(roots.proc / "cmdline").split()
+        self.command_line: list[str] = files.text_of(roots.proc / "cmdline").split()
         rdt = ",".join(word[4:] for word in self.command_line if word.startswith("rdt=")).split(",")
         # This wins over !l3cat, and over what Linux disables on Skylake.
         self.forced: bool = "l3cat" in rdt
@@ -62,12 +62,17 @@ class Evidence:
         self.locked: str = host.lockdown
         self.allow_writes: str = str(roots.msr_parameters / "allow_writes")
         # Beside the firmware's other tables.
-        self.mpam: bool = (roots.irdt.parent / "MPAM").exists()
-        modules = {line.partition(" ")[0] for line in text_of(roots.proc / "modules").splitlines()}
-        self.msr: bool = "msr" in modules or roots.msr_parameters.is_dir()
-        self.unnamed_pmus: bool = any(roots.pmus.glob("uncore_type_*"))
-        self.uncore: bool = "intel_uncore" in modules or any(roots.pmus.glob("uncore_*"))
-        self.amd_uncore: bool = "amd_uncore" in modules or (roots.pmus / "amd_l3").is_dir()
+        self.mpam: bool = files.exists(roots.irdt.parent / "MPAM")
+        modules = {
+            line.partition(" ")[0] for line in files.text_of(roots.proc / "modules").splitlines()
+        }
+        self.msr: bool = "msr" in modules or files.exists(roots.msr_parameters)
+        pmus = files.names(roots.pmus)
+        self.unnamed_pmus: bool = any(one.startswith("uncore_type_") for one in pmus)
+        self.uncore: bool = "intel_uncore" in modules or any(
+            one.startswith("uncore_") for one in pmus
+        )
+        self.amd_uncore: bool = "amd_uncore" in modules or "amd_l3" in pmus
         self.linux: str = host.model.linux if host.model is not None else ""
 
 
@@ -100,9 +105,9 @@ def find(symptom: Symptom, host: Host) -> HardwareError:
 def cache_allocation(host: Host) -> HardwareError | None:
     """Return why resctrl divides no LLC, with the remedy; None if it does."""
     root = host.fs.root
-    if not (root / "schemata").exists():
+    if not files.exists(root / "schemata"):
         return find(Symptom.RESCTRL, host)
-    divided = any((root / "info" / name).is_dir() for name in ("L3", "L3CODE"))
+    divided = any(files.exists(root / "info" / name) for name in ("L3", "L3CODE"))
     return None if divided else find(Symptom.L3, host)
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import errno
 import functools
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from iat_nova.common.cpulist import format_cpus
-from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
@@ -27,6 +27,7 @@ from iat_nova.hardware.ddio import iordt
 from iat_nova.hardware.ddio.iordt_registers import TagRegisters
 from iat_nova.hardware.ddio.ways import IoAllocDdio
 from iat_nova.hardware.host.cures import Symptom, cache_allocation, find
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.locks import PQOS_LOCK, lock_holder
 from iat_nova.hardware.kernel.msr import IIO_LLC_WAYS, Msr
 from iat_nova.hardware.kernel.physical_memory import PhysicalMemory
@@ -119,13 +120,13 @@ class Host:
     @property
     def lockdown(self) -> str:
         """The kernel's lockdown; empty if it permits writes to registers."""
-        setting = text_of(self.roots.lockdown).partition("[")[2].partition("]")[0]
+        setting = files.text_of(self.roots.lockdown).partition("[")[2].partition("]")[0]
         return "" if setting == "none" else setting
 
     @property
     def kernel_has_resctrl(self) -> bool:
         """Whether the kernel has resctrl for this CPU, mounted or not."""
-        return "resctrl" in text_of(self.roots.proc / "filesystems").split()
+        return "resctrl" in files.text_of(self.roots.proc / "filesystems").split()
 
     @property
     def model(self) -> events.Model | None:
@@ -139,15 +140,19 @@ def findings(host: Host, *, agent: int | None = None) -> list[Finding]:
     `agent`: PID of a running agent, whose resources do not count as another owner's. Parts that
     only another maker's or later CPUs have, and that are not there, have no finding.
     """
+
+    def pqos(host: Host) -> list[Finding]:
+        return _pqos(host, agent)
+
     found = []
     of_x86 = (_msr, _ddio_register, _io_alloc, _io_rdt, _perf, _cha, _pqos_library)
     x86 = host.cpu_model.architecture == events.X86
-    for look in (_cpu, _clusters, _resctrl, *(of_x86 if x86 else ())):
+    for look in (_cpu, _clusters, _resctrl, *(of_x86 if x86 else ()), pqos):
         try:
             found += look(host)
         except HardwareError as error:
             found.append(refusal(look.__name__.strip("_"), error))
-    return [*found, *_pqos(host, agent)]
+    return found
 
 
 def owners(host: Host) -> tuple[Message, ...]:
@@ -236,8 +241,8 @@ def without_cat(host: Host, *, flag: bool = False) -> HardwareError | None:
     allocation: its kernel tries a register, and only a mounted resctrl shows L3. `flag`: only the
     CPU's flag counts.
     """
-    of_kernel = (host.fs.root / "schemata").exists() or host.kernel_has_resctrl
-    if "cat_l3" in text_of(host.roots.proc / "cpuinfo").split() or (of_kernel and not flag):
+    of_kernel = files.exists(host.fs.root / "schemata") or host.kernel_has_resctrl
+    if "cat_l3" in files.text_of(host.roots.proc / "cpuinfo").split() or (of_kernel and not flag):
         return None
     if of_kernel and host.cpu_model.architecture != events.X86:
         return find(Symptom.EVENTS, host)
@@ -268,7 +273,7 @@ def _foreign(host: Host, name: str) -> Finding:
 def _msr(host: Host) -> list[Finding]:
     if host.model is None or host.cpu_model.vendor != _INTEL:
         return [Finding("msr driver", Level.NOTE, message("registers-unknown"))]
-    if (host.roots.msr / f"{min(host.topology.online())}/msr").exists():
+    if files.exists(host.roots.msr / f"{min(host.topology.online())}/msr"):
         found = [Finding("msr driver", Level.OK, message("msr-loaded"))]
     else:
         found = [refusal("msr driver", find(Symptom.MSR, host))]
@@ -302,7 +307,7 @@ def _io_alloc(host: Host) -> list[Finding]:
 
 
 def _io_rdt(host: Host) -> list[Finding]:
-    earlier = host.model in _BEFORE_IO_RDT and not host.roots.irdt.exists()
+    earlier = host.model in _BEFORE_IO_RDT and not files.exists(host.roots.irdt)
     if host.cpu_model.vendor != _INTEL or earlier:
         return []
     try:
@@ -367,7 +372,7 @@ def _pqos_library(host: Host) -> list[Finding]:
     try:
         name = load()._name
     except HardwareError as error:
-        if (host.fs.root / "schemata").exists():
+        if files.exists(host.fs.root / "schemata"):
             return [Finding("libpqos", Level.NOTE, message("libpqos-not-needed"))]
         return [refusal("libpqos", error)]
     return [Finding("libpqos", Level.OK, message("libpqos-usable", library=name))]
@@ -388,7 +393,8 @@ def writes_refused(host: Host) -> HardwareError | None:
 
 
 def _writes_off(host: Host) -> HardwareError | None:
-    off = text_of(host.roots.msr_parameters / "allow_writes") == "off"
+    setting = host.roots.msr_parameters / "allow_writes"
+    off = files.text_of(setting, errno.EACCES, errno.EPERM) == "off"
     return find(Symptom.MSR_WRITES, host) if off else None
 
 

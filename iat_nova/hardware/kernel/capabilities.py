@@ -8,6 +8,8 @@ import os
 import pwd
 from pathlib import Path
 
+from iat_nova.hardware.kernel import files
+
 _PR_SET_KEEPCAPS = 8
 _PR_SET_NO_NEW_PRIVS = 38
 _CAPABILITY_VERSION_3 = 0x20080522  # include/uapi/linux/capability.h: two words each
@@ -24,12 +26,10 @@ NUMBERS = {
 def held(which: str, status: Path = Path("/proc/self/status")) -> frozenset[str]:
     """Return the capabilities of `NUMBERS` in a set of the main thread, such as ``CapEff``.
 
-    Empty if the file cannot be read. Raises `ValueError` for a file that is not a status.
+    Empty without the file. Raises `HardwareError` if it cannot be read, and `ValueError` for a
+    file that is not a status.
     """
-    try:
-        lines = status.read_text().splitlines()
-    except OSError:
-        return frozenset()
+    lines = files.text_of(status).splitlines()
     bits = next((int(line.split()[1], 16) for line in lines if line.startswith(f"{which}:")), 0)
     return frozenset(name for name, number in NUMBERS.items() if bits >> number & 1)
 

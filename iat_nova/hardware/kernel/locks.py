@@ -9,6 +9,7 @@ import os
 from pathlib import Path
 
 from iat_nova.common.owned_folder import HeldFile
+from iat_nova.hardware.kernel import files
 
 PQOS_LOCK = Path("/var/lock/libpqos")
 """The lock of processes with libpqos: in newer versions held for the whole time of use."""
@@ -47,12 +48,10 @@ def lock_holder(path: Path, proc: Path = Path("/proc")) -> int | None:
     """Return the PID of the process that holds a lock on a file, or None.
 
     The holder is read from ``/proc/locks`` by inode: a try to lock could make the owner's next try
-    fail.
+    fail. Raises `HardwareError`.
     """
-    try:
-        status = path.stat()
-        locks = (proc / "locks").read_text()
-    except OSError:
+    status, locks = files.status(path), files.text_of(proc / "locks")
+    if status is None:
         return None
     device = f"{os.major(status.st_dev):02x}:{os.minor(status.st_dev):02x}:{status.st_ino}"
     for line in locks.splitlines():

@@ -13,8 +13,8 @@ import struct
 from collections.abc import Iterable
 from pathlib import Path
 
-from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import KernelError
+from iat_nova.hardware.kernel import files
 from iat_nova.model import message
 
 L3_IO_QOS_CFG = 0xC83  # cache domain: bit 0 classes of devices are on, bit 1 RMIDs of devices
@@ -102,7 +102,8 @@ class Msr:
                 "register-unwritten", path=path, register=register, value=written, reason=reason
             )
             setting = self._parameters / "allow_writes"
-            if code in (errno.EPERM, errno.EACCES) and text_of(setting) == "off":
+            denied = errno.EPERM, errno.EACCES
+            if code in denied and files.text_of(setting, *denied) == "off":
                 why = message("register-writes-off", refusal=state)
                 return MsrError(why, code, message("allow-msr-writes", path=str(setting)))
         return MsrError(state, code, _ADVICE.get(code, message("see-kernel-log")))

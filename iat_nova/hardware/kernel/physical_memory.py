@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
-from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.api import HardwareError, KernelError, unusable
 from iat_nova.model import message
 
 _RAM = 1 << 20  # RAM on every PC: the first byte above the legacy area
@@ -53,7 +53,9 @@ class PhysicalMemory:
         try:
             with self._mapped(_RAM, 2, 1, writable=False):
                 pass
-        except HardwareError:
+        except KernelError as error:
+            if error.code not in (errno.EPERM, None):  # None: a file in the place of the device
+                raise
             return
         raise HardwareError(
             message("memory-unprotected", path=str(self._path)),
@@ -70,15 +72,16 @@ class PhysicalMemory:
             fd = os.open(self._path, flags | os.O_SYNC | os.O_CLOEXEC)
         except OSError as error:
             remedy = _REMEDIES.get(error.errno or 0)
-            raise HardwareError(unusable(self._path, error), remedy) from error
+            raise KernelError(unusable(self._path, error), error.errno, remedy) from error
         access = mmap.PROT_READ | mmap.PROT_WRITE if writable else mmap.PROT_READ
         length = address + count * width_bytes - page
         try:
             mapped = mmap.mmap(fd, length, mmap.MAP_SHARED, access, offset=page)
         except (OSError, ValueError) as error:  # ValueError: a file in the place of the device
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            code = error.errno if isinstance(error, OSError) else None
+            reason = str(error) if code is None else os.strerror(code)
             state = message("memory-refused", path=str(self._path), address=address, reason=reason)
-            raise HardwareError(state, message("see-iomem")) from error
+            raise KernelError(state, code, message("see-iomem")) from error
         finally:
             os.close(fd)
         with (

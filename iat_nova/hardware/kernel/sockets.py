@@ -8,9 +8,12 @@ every socket. Source: DMTF DSP0134 (SMBIOS), "Processor Information (Type 4)".
 from __future__ import annotations
 
 import collections
+import errno
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from iat_nova.common.kernel_files import absent
+from iat_nova.hardware.api import HardwareError, unusable
 from iat_nova.hardware.kernel.topology import Topology
 from iat_nova.model import CacheDomain
 
@@ -47,11 +50,13 @@ class Sockets:
 
 
 def populated(table: Path) -> int:
-    """Return the number of populated sockets; 0 if the table cannot be read."""
+    """Return the number of populated sockets; 0 without SMBIOS, or without the right to read it."""
     try:
         with table.open("rb") as file:
             data = file.read(MOST_BYTES)
-    except OSError:  # a host without SMBIOS, or no right: only root may read the table
+    except OSError as error:
+        if not absent(error, errno.EACCES, errno.EPERM):
+            raise HardwareError(unusable(table, error)) from error
         return 0
     return sum(map(_is_processor, _structures(data)))
 

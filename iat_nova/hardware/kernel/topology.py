@@ -7,18 +7,19 @@ Source: Linux, Documentation/ABI/testing/sysfs-devices-system-cpu.
 from __future__ import annotations
 
 import dataclasses
-import os
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
 
 from iat_nova.common.cpulist import parse_cpus
-from iat_nova.common.kernel_files import text_of
 from iat_nova.hardware.api import HardwareError, unusable
+from iat_nova.hardware.kernel import files
 from iat_nova.model import message
 
-_NODE = re.compile(r"node(\d+)")  # the link to a CPU's NUMA node
+_CPU = re.compile("cpu[0-9]+")
+_INDEX = re.compile("index[0-9]+")
+_NODE = re.compile("node([0-9]+)")  # the link to a CPU's NUMA node
 _T = TypeVar("_T")
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
@@ -104,7 +105,7 @@ class Topology:
         return self._parsed(self._root / f"cpu{cpu}/topology/physical_package_id", int)
 
     def _nodes(self, cpus: tuple[int, ...]) -> set[int]:
-        names = (name for cpu in cpus for name in self._names(self._root / f"cpu{cpu}"))
+        names = (name for cpu in cpus for name in files.names(self._root / f"cpu{cpu}"))
         found = (_NODE.fullmatch(name) for name in names)
         return {int(node[1]) for node in found if node}
 
@@ -122,13 +123,8 @@ class Topology:
         None while the CPU is offline. The kernel removes the folder of an offline CPU's caches, and
         makes a new folder with another inode when the CPU is online again. Raises `HardwareError`.
         """
-        folder = self._root / f"cpu{cpu}/cache/index0"
-        try:
-            return os.stat(folder).st_ino
-        except (FileNotFoundError, NotADirectoryError):
-            return None
-        except OSError as error:
-            raise HardwareError(unusable(folder, error)) from error
+        status = files.status(self._root / f"cpu{cpu}/cache/index0")
+        return None if status is None else status.st_ino
 
     def stamps(self, cpus: Iterable[int] | None = None) -> dict[int, int | None]:
         """Return `plugged` of the online ones of these CPUs; None: of all CPUs.
@@ -146,17 +142,20 @@ class Topology:
         Linux 6.2 the two always differ for the boot CPU, whose target is 0. A CPU that can go
         offline has a file ``online``; the boot CPU has none.
         """
+        cpus = filter(_CPU.fullmatch, files.names(self._root))
         return frozenset(
-            int(folder.parent.name.removeprefix("cpu"))
-            for folder in self._root.glob("cpu[0-9]*/hotplug")
-            if (folder.parent / "online").exists()
-            and text_of(folder / "state") != text_of(folder / "target")
+            int(name.removeprefix("cpu"))
+            for name in cpus
+            if files.exists(self._root / name / "online")
+            and files.text_of(self._root / name / "hotplug/state")
+            != files.text_of(self._root / name / "hotplug/target")
         )
 
     def _l3(self, cpu: int) -> Path | None:
-        for folder in sorted((self._root / f"cpu{cpu}/cache").glob("index[0-9]*")):
-            if self._text(folder / "level") == "3" and (folder / "id").exists():
-                return folder
+        caches = self._root / f"cpu{cpu}/cache"
+        for name in filter(_INDEX.fullmatch, files.names(caches)):
+            if self._text(caches / name / "level") == "3" and files.exists(caches / name / "id"):
+                return caches / name
         return None
 
     def _parsed(self, path: Path, parse: Callable[[str], _T]) -> _T:
@@ -167,15 +166,6 @@ class Topology:
             raise HardwareError(unusable(path, error), message("is-sysfs-mounted")) from error
 
     @staticmethod
-    def _names(folder: Path) -> list[str]:
-        try:
-            return os.listdir(folder)
-        except FileNotFoundError:  # a CPU that has just been removed
-            return []
-        except OSError as error:
-            raise HardwareError(unusable(folder, error)) from error
-
-    @staticmethod
     def _text(path: Path) -> str:
         try:
             return path.read_text().strip()
@@ -184,7 +174,7 @@ class Topology:
 
 
 def _size(path: Path) -> int | None:
-    text = text_of(path)
+    text = files.text_of(path)
     try:
         return int(text.rstrip("KMG")) * _UNITS.get(text[-1:], 1) or None
     except ValueError:  # only the advice on buffers needs the size

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 import dataclasses
+import errno
 import fcntl
 import os
 import subprocess
@@ -501,11 +502,16 @@ class Choosing(HostCase):
 
     def test_settings_that_only_root_reads(self):
         """allow_writes is root's; who cannot read it finds out when writing."""
-        path = self.roots.msr_parameters / "allow_writes"
-        path.unlink()
-        path.mkdir()  # not readable as a file, whoever we are
-        self.assertEqual("msr", self.chosen(self.choose())["ddio"])
-        self.assertNotIn("msr writes", self.findings())
+        path, read = self.roots.msr_parameters / "allow_writes", Path.read_text
+
+        def denied(file, **options):
+            if file == path:
+                raise PermissionError(errno.EACCES, "Permission denied")
+            return read(file, **options)
+
+        with mock.patch.object(Path, "read_text", denied):
+            self.assertEqual("msr", self.chosen(self.choose())["ddio"])
+            self.assertNotIn("msr writes", self.findings())
 
     def test_io_alloc(self):
         """AMD's knob is taken where it is offered; while off devices fill any way.

@@ -4,7 +4,6 @@
 import errno
 import os
 import unittest
-from pathlib import Path
 from unittest import mock
 
 from iat_nova.experiments.bench.fake import SKYLAKE
@@ -56,7 +55,7 @@ class Files(Case):
         """It was there when it was looked for, and is not when its folders or files are read."""
         gone = ResctrlFs(self.folder / "none")
         with (
-            mock.patch.object(Path, "is_dir", return_value=True),
+            mock.patch("iat_nova.hardware.kernel.files.exists", return_value=True),
             self.refused("none/info: No such"),
         ):
             gone.info()
