@@ -56,9 +56,11 @@ class Ownership:
             yield None
             return
         with self.snapshot.only_writer():
-            adopted = self._adopted() if self._recovered() and adopt else None
+            recovered = self._recovered()
+            adopted = self._adopted() if recovered and adopt else None
             if adopted is None:
-                self._restore_left(self.snapshot)
+                lost = not (recovered or self.snapshot.pending)
+                self._restore_left(self.snapshot, lost=lost)
             try:
                 yield adopted
             finally:
@@ -107,12 +109,12 @@ class Ownership:
         """Return settings that no restore could reach yet, because their CPUs are offline."""
         return () if self.snapshot is None else restoring.out_of_reach(self.snapshot.unreached)
 
-    def _restore_left(self, snapshot: Snapshot) -> None:
+    def _restore_left(self, snapshot: Snapshot, *, lost: bool) -> None:
         """Restore the settings of an earlier agent, and remove its groups and its hand-over."""
         for line in settled(self.machine.watch(), snapshot.put_back).done:
             LOG.warning("%s", message("restored-for-earlier-agent", setting=line))
         host = self.machine.host
-        if host is not None and (groups := backends.remove_left_over(host)):
+        if host is not None and (groups := backends.remove_left_over(host, lost=lost)):
             LOG.warning("%s", message("several", causes=(*groups, restoring.NO_SNAPSHOT)))
         if self.left_files is not None and self.left_files.there:
             self.left_files.remove()

@@ -166,12 +166,13 @@ def restore(
     try:
         with keeper.only_writer():
             recovered = _recovered(left, keeper)
+            lost = not (recovered or keeper.pending)
             problem = _removed(left) if recovered else None
             restored = settled(CpuWatch(host.topology), lambda: all_back(keeper))
             waits = out_of_reach(restored.left)
             if waits and not (unless_handed_over or unless_taken):
                 raise RestoreError(message("not-put-back", settings=waits), message("bring-back"))
-            groups = backends.remove_left_over(host)  # in no snapshot
+            groups = backends.remove_left_over(host, lost=lost)  # in no snapshot
             problem = problem if recovered else _removed(left)
     except HostTaken:
         if unless_taken and not left.pending:  # else the writer is about to end without restoring

@@ -204,7 +204,24 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
     if groups := host.resctrl.left_over():
         state = message("groups-left-behind", groups=tuple(groups))
         return [Finding("left behind", Level.NOTE, state, message("restore-host"))]
-    return []
+    return _narrowed(left, host)
+
+
+def _narrowed(left: HandOverFiles, host: Host) -> list[Finding]:
+    """Return whether the default group has few ways, which an agent may have left to it."""
+    subject = "default group"
+    if not (masks := host.resctrl.narrowed()):
+        return []
+    try:
+        left.snapshot()
+    except HardwareError as error:
+        return [Finding(subject, Level.NOTE, error.state, message("restore-host"))]
+    lines = r"\n".join(
+        f"{resource}:{';'.join(f'{domain}={mask}' for domain, mask in by_domain.items())}"
+        for resource, by_domain in masks.items()
+    )
+    widen = message("widen-default", lines=lines, path=str(host.fs.root))
+    return [Finding(subject, Level.NOTE, message("default-narrowed"), widen)]
 
 
 def _not_restored(left: HandOverFiles) -> Finding:

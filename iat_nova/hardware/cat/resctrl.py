@@ -18,7 +18,7 @@ from iat_nova.common.cpulist import format_cpus
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, DomainOffline, HardwareError
 from iat_nova.hardware.cat import limits, resctrl_saved
 from iat_nova.hardware.cat.resctrl_domains import ResctrlDomains
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS, PREFIX, SHAREABLE
 from iat_nova.hardware.cat.resctrl_groups import Groups, ResctrlMemory, group_name
 from iat_nova.hardware.kernel.cpu_watch import TRIES, CpuWatch
 from iat_nova.hardware.kernel.rollback import AllReachable, SavedKeys, Step, undoing
@@ -263,12 +263,18 @@ class Resctrl(ResctrlDomains, AllReachable):
         return number == 0 or group_name(number) in self.fs.groups()
 
     def _foreign_masks(self, domains: Collection[int]) -> list[Message]:
-        """Return messages on removed groups of ours, and on masks and limits others changed."""
+        """Return messages on removed groups of ours; on modes, masks and limits others changed."""
         present = (DEFAULT_GROUP, *self.fs.groups())
         foreign = [
             message("group-removed", group=group_name(number))
             for number in sorted(self.memory.made)
             if group_name(number) not in present
+        ]
+        modes = {name: self.fs.mode(name) for name in present if name.startswith(PREFIX)}
+        foreign += [
+            message("group-mode-changed", group=name, mode=mode)
+            for name, mode in modes.items()
+            if mode != SHAREABLE
         ]
         for domain, named in self.memory.classes.items():
             for name, item in named.items() if domain in domains else ():
@@ -367,14 +373,23 @@ class Resctrl(ResctrlDomains, AllReachable):
         finally:
             self._use(ResctrlMemory())
 
-    def remove_left_over(self) -> tuple[Message, ...]:
+    def remove_left_over(self, *, lost: bool = False) -> tuple[Message, ...]:
         """Remove our groups without a snapshot; only for the host's writer.
 
         The removal moves all CPUs to the default group, to which an agent has left few ways, and
         the original masks are lost. So the default group gets all ways, as the kernel's mount gives
-        it; but not beside groups of other programs, which may rely on its masks.
+        it; but not beside groups of other programs, which may rely on its masks. `lost`: an agent
+        has left its settings, also if no group shows that.
         """
-        opened = {}
-        if self.own_groups() and not self.foreign_groups():
-            opened = resctrl_saved.as_mounted(self.fs)
+        opened = self.narrowed() if lost or self.own_groups() else {}
         return self.restore({"default": opened, "monitors": {}})
+
+    def narrowed(self) -> dict[str, dict[str, str]]:
+        """Return the masks of a mount if the default group has fewer ways.
+
+        Empty beside groups of other programs, which may rely on its masks, and if unmounted.
+        """
+        if not self.mounted() or self.foreign_groups():
+            return {}
+        mounted = resctrl_saved.as_mounted(self.fs)
+        return mounted if mounted != resctrl_saved.save(self.fs)["default"] else {}

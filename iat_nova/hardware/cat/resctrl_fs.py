@@ -46,6 +46,7 @@ _ASSIGNMENTS = "mbm_L3_assignments"
 _L3 = frozenset({"L3", "L3CODE", "L3DATA"})
 _BANDWIDTH = "MB"
 _UNLIMITED_AMD = 2048  # eighths of a GB/s: 0xC0000200 after a reset, up to Zen 4 at least
+SHAREABLE = "shareable"  # the mode of a new group
 _NOT_GROUPS = frozenset({"info", "mon_groups", "mon_data"})
 _LOCK_DEADLINE_S = 2.0
 _T = TypeVar("_T")
@@ -311,6 +312,14 @@ class ResctrlFs:
     def cpus_of(self, group: str) -> frozenset[int]:
         """Return the CPUs of a control group, or of a monitoring group by its path."""
         return self.parsed(_in(group, "cpus_list"), parse_cpus)
+
+    def mode(self, group: str) -> str:
+        """Return a group's mode: ``shareable``, ``exclusive``, or of pseudo-locking."""
+        return self._get(_in(group, "mode"), SHAREABLE)  # from Linux 4.19 on
+
+    def set_mode(self, group: str, mode: str) -> None:
+        """Write a group's mode."""
+        self.put(_in(group, "mode"), mode)
 
     def hardware_class(self, group: str) -> int | None:
         """Return the hardware's class number of a group.

@@ -15,8 +15,9 @@ from typing import Any
 
 from iat_nova.common.cpulist import format_cpus, parse_cpus
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, PREFIX, ResctrlFs
+from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PREFIX, SHAREABLE, ResctrlFs
 from iat_nova.hardware.cat.resctrl_text import hexadecimal
+from iat_nova.hardware.kernel import files
 from iat_nova.hardware.kernel.rollback import put_all_back
 from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.hardware.kernel.topology import Cache
@@ -97,32 +98,50 @@ def restore(
     """Remove our groups and restore the saved settings; return a message for each change.
 
     `ours`: control groups; `monitors`: paths of monitoring groups that are not in these. The
-    default group's masks come first: the CPUs of our groups fall back to them. Where such a mask is
-    refused (it overlaps another program's exclusive group), the CPUs of this cache, by `caches`,
-    stay in our groups: the default group may have few ways. May be repeated. Raises `HardwareError`
-    at the end, with all failures.
+    default group's masks come first: the CPUs of our groups fall back to them. Before, our groups
+    are made shareable or, where that is refused, removed. Where a mask overlaps another program's
+    exclusive group, or is refused otherwise, the CPUs of this cache, by `caches`, stay in our
+    groups: the default group may have few ways. If the default group itself was made exclusive, our
+    groups refuse its masks: then these come last. May be repeated. Raises `HardwareError` at the
+    end, with all failures.
     """
     resources = fs.l3_resources()
     refused: set[int] = set()
 
-    def widen(resource: str, domain: int, mask: WayMask) -> Message | None:
+    def widen(resource: str, domain: int, mask: WayMask, *, last: bool = False) -> Message | None:
+        if domain in refused:
+            return None
         try:
             return _put_back_mask(fs, resource, domain, mask)
-        except HardwareError:
+        except HardwareError as error:
+            groups = _excluding(fs, domain, mask)
+            if not (groups or last) and fs.mode(DEFAULT_GROUP) != SHAREABLE:
+                return None  # our groups are in the way, see the second try
             refused.add(domain)
-            raise
+            if not groups:
+                raise
+            state = message("mask-of-others", refusal=error.state, groups=groups)
+            paths = tuple(str(fs.root / name) for name in groups)
+            raise HardwareError(state, message("share-groups", paths=paths)) from error
 
     def remove_class(name: str) -> Message | None:
         stay = {cpu for cache in caches() if cache.id in refused for cpu in cache.cpus}
         return _remove(fs, name, stay)
 
+    def widened(**options: bool) -> list[Callable[[], Message | None]]:
+        return [
+            functools.partial(widen, resource, int(domain), WayMask(int(mask, 16)), **options)
+            for resource, masks in saved["default"].items()
+            for domain, mask in masks.items()
+            if resource in resources
+        ]
+
     steps: list[Callable[[], Message | None]] = [
-        functools.partial(widen, resource, int(domain), WayMask(int(mask, 16)))
-        for resource, masks in saved["default"].items()
-        for domain, mask in masks.items()
-        if resource in resources
+        functools.partial(_share, fs, name) for name in fs.groups() if name.startswith(PREFIX)
     ]
+    steps += widened()
     steps += [functools.partial(remove_class, name) for name in ours]
+    steps += widened(last=True)
     steps += [functools.partial(_remove, fs, name, ()) for name in monitors]
     steps += [
         functools.partial(_put_back_monitor, fs, name, parse_cpus(cpus))
@@ -132,8 +151,38 @@ def restore(
         return put_all_back(steps, lambda step: step())
 
 
+def _share(fs: ResctrlFs, name: str) -> Message | None:
+    """Make a group of ours shareable, or remove it if refused, as for a pseudo-locked group.
+
+    The groups of devices are only made shareable: a tag may still have their classes.
+    """
+    if fs.mode(name) == SHAREABLE:
+        return None
+    try:
+        fs.set_mode(name, SHAREABLE)
+    except HardwareError:
+        if name.startswith(DEVICES):
+            raise
+        return _remove(fs, name, ())
+    return None
+
+
+def _excluding(fs: ResctrlFs, domain: int, mask: WayMask) -> tuple[str, ...]:
+    """Return the groups of other programs that refuse the default group a mask."""
+    modes = {name: fs.mode(name) for name in fs.groups() if not name.startswith(PREFIX)}
+    resources = fs.l3_resources()
+    return tuple(
+        name
+        for name, mode in modes.items()
+        if mode == "pseudo-locked"
+        or (mode == "exclusive" and any(mask & fs.mask(name, one, domain) for one in resources))
+    )
+
+
 def _remove(fs: ResctrlFs, name: str, stay: Collection[int]) -> Message | None:
-    """Remove a group, or all its CPUs but these."""
+    """Remove a group, or all its CPUs but these; nothing if it is removed."""
+    if not files.exists(fs.root / name):
+        return None
     if left := fs.cpus_of(name).intersection(stay) if stay else frozenset():
         fs.set_cpus(name, format_cpus(left))
         return None

@@ -209,15 +209,16 @@ def restorers(host: Host) -> dict[str, Restorable]:
     return parts
 
 
-def remove_left_over(host: Host) -> tuple[Message, ...]:
+def remove_left_over(host: Host, *, lost: bool = False) -> tuple[Message, ...]:
     """Remove our groups without a snapshot; only for the host's writer. Return messages.
 
     Devices leave their classes first, and their RMIDs. If that fails, the other groups are removed
-    all the same. Raises `HardwareError`.
+    all the same. `lost`: see `Resctrl.remove_left_over`. Raises `HardwareError`.
     """
     refused: list[HardwareError] = []
     done: tuple[Message, ...] = ()
-    for step in (functools.partial(_release_devices, host), host.resctrl.remove_left_over):
+    groups = functools.partial(host.resctrl.remove_left_over, lost=lost)
+    for step in (functools.partial(_release_devices, host), groups):
         try:
             done += step()
         except HardwareError as error:

@@ -175,6 +175,8 @@ class KernelTree(ResctrlFs):
         elif file == "cpus_list":
             self._cpus_list(group, text)
         elif file == "mode":
+            if self.mode(group) == "pseudo-locked":
+                raise self._refuse(errno.EINVAL, "Cannot change pseudo-locked group")
             self._put(name, text.strip())
             self._usage()
         else:
@@ -437,10 +439,12 @@ class KernelTree(ResctrlFs):
             raise self._refuse(errno.EINVAL, f"The mask {mask:x} has non-consecutive 1-bits")
         if mask.count < self.min_bits:
             raise self._refuse(errno.EINVAL, f"Need at least {self.min_bits} bits in the mask")
-        for other in self.groups():
-            exclusive = self.mode(other) == "exclusive" and other != group
-            if exclusive and self.masks(other, self.resources[0])[domain] & mask:
-                raise self._refuse(errno.EINVAL, "Overlaps with exclusive group")
+        for other in {"", *self.groups()} - {group}:
+            if self.masks(other, self.resources[0])[domain] & mask:
+                if self.mode(other) != "shareable":
+                    raise self._refuse(errno.EINVAL, "Overlaps with exclusive group")
+                if self.mode(group) == "exclusive":
+                    raise self._refuse(errno.EINVAL, "Overlaps with other group")
 
     def cpus_list(self, group):
         """Return a group's CPUs in the kernel's list format."""

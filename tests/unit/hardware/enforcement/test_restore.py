@@ -262,6 +262,60 @@ class Ours(MachineCase):
         self.assertEqual(1, self.run_it("restore")[0])
         self.assertEqual((("theirs",), 0x3), (self.tree.groups(), self.tree.masks("", "L3")[0]))
 
+    def test_a_mode_that_another_hand_wrote(self):
+        """Our group refuses the default group its masks no more, and another program's is named."""
+        for name, mode in (
+            ("iat-nova.1", "exclusive"),
+            ("iat-nova.1", "pseudo-locked"),
+            ("", "exclusive"),
+        ):
+            for end in (lambda owned: owned.snapshot.restore(), lambda _: self.run_it("restore")):
+                with self.subTest(name, mode=mode):
+                    owned = self.owned()
+                    self.squeezed_by(owned)
+                    self.tree.write(f"{name}/mode".lstrip("/"), mode)
+                    end(owned)
+                    self.tree.write("mode", "shareable")
+                    self.assert_as_found()
+        self.squeezed_by(self.owned())
+        self.tree.write("iat-nova.1/schemata", "L3:0=f0\n")
+        self.tree.mkdir("theirs")
+        self.tree.write("theirs/schemata", "L3:0=700\n")
+        self.tree.write("theirs/mode", "exclusive")
+        status, _, err = self.run_it("restore")
+        self.assertRegex(
+            err, "Overlaps with exclusive group .theirs.; write 'shareable' to .*theirs"
+        )
+        self.assertEqual((1, "iat-nova.1"), (status, self.tree.group_of(1)))
+        self.tree.write("theirs/mode", "shareable")
+        self.assertEqual(0, self.run_it("restore")[0])
+
+    def test_a_damaged_hand_over_without_a_snapshot(self):
+        """A default group with few ways, and no other trace of an agent, is widened."""
+        for end in (self.narrowed_restore, self.narrowed_start):
+            self.tree.write("schemata", "L3:0=3\n")
+            self.assertIn("default-narrowed", self.doctor_codes())
+            self.settings().hand_over_path.parent.mkdir(exist_ok=True)
+            self.settings().hand_over_path.write_text("{")
+            self.assertIn("snapshot-damaged", self.doctor_codes())
+            end()
+            self.assert_as_found()
+            self.assertFalse(self.settings().hand_over_path.exists())
+
+    def doctor_codes(self):
+        found = doctor.examine(self.settings(), self.host())
+        return [one.state.code for one in found if one.subject == "default group"]
+
+    def narrowed_restore(self):
+        status, _, err = self.run_it("restore")
+        self.assertEqual(1, status)
+        self.assertRegex(err, "default group L3:0 = 0x7ff; but no snapshot has the other original")
+
+    def narrowed_start(self):
+        with self.assertLogs("iat_nova", "WARNING") as logs, self.owned().held():
+            pass
+        self.assertIn("default group L3:0 = 0x7ff", "".join(logs.output))
+
     def test_a_second_agent_that_cannot_see_the_lock(self):
         """As in a container with a /run of its own: it does not take the first's masks as found."""
         first = self.owned()
@@ -1049,6 +1103,13 @@ class Restrained(MachineCase):
         self.assertIn(
             "L3:0 is 0x7f, the agent wrote 0x3", text(self.interlock.reasons["conflicting-change"])
         )
+        self.assert_as_found()
+
+    def test_a_foreign_change_of_a_mode(self):
+        """The kernel would refuse others, and our own restore, the ways of an exclusive group."""
+        self.tree.write("iat-nova.1/mode", "exclusive")
+        self.look()
+        self.assertIn("its mode is exclusive", text(self.interlock.reasons["conflicting-change"]))
         self.assert_as_found()
 
     def test_a_foreign_change_of_ddio(self):
