@@ -232,7 +232,12 @@ class QemuLibvirtd(_Libvirtd):
         """Tell why this machine cannot run the daemon, None when it can."""
         if os.geteuid() != 0:
             return "a real libvirtd with QEMU guests needs root"
-        return super().missing()
+        if reason := super().missing():
+            return reason
+        mounts = subprocess.run(  # refused below a chroot(2) to a folder that is no mount
+            ["unshare", "--mount", "true"], capture_output=True, text=True, check=False
+        )
+        return mounts.stderr.strip() or None
 
     def _prepare(self) -> None:
         for name in ("etc", "run", "lib", "log"):

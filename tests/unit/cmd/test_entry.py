@@ -52,14 +52,6 @@ class ProgramCase(unittest.TestCase):
 
 
 class Programs(ProgramCase):
-    def test_each(self):
-        """Every program, without libvirt's package."""
-        words = {"iat-nova": ["doctor"], "iat-nova-agent": []}
-        self.assertEqual(set(PROJECT["scripts"]), set(words))
-        for program, some in words.items():
-            with self.subTest(program):
-                self.without(program, "libvirt-python", *some)
-
     def test_while_it_runs(self):
         """A package that is loaded only when it is needed."""
         self.without(

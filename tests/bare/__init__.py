@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""README's commands on a bare Debian: `tox -e bare`."""
