@@ -31,6 +31,7 @@ from iat_nova.hardware.kernel.cpu_watch import FIXED, TRIES, Cpus
 from iat_nova.model import Facts
 from iat_nova.model.message import Message, Value, as_message, message
 from iat_nova.model.reasons import Code, Reason
+from iat_nova.store.records import EventKind
 
 CONFIGURED = Reason(Code.OBSERVE_CONFIGURED, message("observe-configured"))
 """The reason of an agent with ``[iat] mode = observe``."""
@@ -309,7 +310,7 @@ class Interlock:
         self._journal.note(Code.NOT_RESTORED, restored.stale, message("restorable"))
         self._tell_unrestored()
         if wrote and restored.agreed and not restored.left:
-            self._journal.tell(message("restored", parts=restored.agreed))
+            self._journal.tell(message("restored", parts=restored.agreed), EventKind.RESTORED)
         return True
 
     def _restore(self) -> Restored:

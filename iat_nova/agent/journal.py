@@ -36,7 +36,7 @@ from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy.holds import begun, paused
 from iat_nova.store.heartbeat import Heartbeat
 from iat_nova.store.observed import Observer
-from iat_nova.store.records import Iteration, Placement, Shadow, Status
+from iat_nova.store.records import EventKind, Iteration, Placement, Shadow, Status
 from iat_nova.store.writer import History
 from iat_nova.strategies import readings
 from iat_nova.strategies.outlook import Outlook
@@ -242,15 +242,14 @@ class Journal:
         if self._problems.pop((code, str(subject)), None) is not None:
             self._tell("info", said)
 
-    def tell(self, said: Message) -> None:
-        """Report an event that is not a problem: started, policy reloaded, paused."""
-        self._tell("info", said)
+    def tell(self, said: Message, kind: EventKind | None = None) -> None:
+        """Report an event that is not a problem: restored, policy reloaded, handed over."""
+        self._tell("info", said, kind)
 
     def starting(self) -> None:
         """Report the start of the loop."""
-        self._tell(
-            "info", message("agent-started", version=self._status.version, pid=self._status.pid)
-        )
+        said = message("agent-started", version=self._status.version, pid=self._status.pid)
+        self._tell("info", said, EventKind.STARTED)
 
     def adopted(self) -> None:
         """Record in the status that the previous agent's masks and decisions were adopted."""
@@ -297,7 +296,10 @@ class Journal:
         self._own_problems()
         if pause != self._pause:
             self._pause = pause
-            self._tell("info", message("decisions-resumed") if pause is None else paused(pause))
+            if pause is None:
+                self._tell("info", message("decisions-resumed"), EventKind.RESUMED)
+            else:
+                self._tell("info", paused(pause), EventKind.PAUSED)
         problems = [Reason(code, said) for (code, _), said in self._problems.items()]
         problems += self._warnings
         self._latest = dataclasses.replace(
@@ -360,7 +362,7 @@ class Journal:
 
     def close(self) -> None:
         """Report that the agent stopped, write the last status and close history and watchdog."""
-        self._tell("info", message("agent-stopped"))
+        self._tell("info", message("agent-stopped"), EventKind.STOPPED)
         said = self._status
         self._history.status(
             dataclasses.replace(
@@ -389,10 +391,10 @@ class Journal:
             if (name, said) not in now:
                 self._tell("info", message("tenant-warning-over", name=name, warning=said))
 
-    def _tell(self, severity: str, said: Message) -> None:
+    def _tell(self, severity: str, said: Message, kind: EventKind | None = None) -> None:
         if LOG.isEnabledFor(_LEVELS[severity]):
             LOG.log(_LEVELS[severity], "%s", self._language.sentence(said))
-        self._history.event(self._clock.wall(), severity, said)
+        self._history.event(self._clock.wall(), severity, said, kind)
         self._observer.event(severity)
         if severity == "error":
             self._status = dataclasses.replace(self._status, last_error=said)

@@ -40,6 +40,7 @@ from iat_nova.model import (
 from iat_nova.model.message import Message, MessageError, as_message, message, verbatim
 from iat_nova.model.reasons import Code, Reason
 from iat_nova.policy import Classified, Policy
+from iat_nova.store.records import EventKind
 from iat_nova.strategies.api import Checked, decide, outlook
 from iat_nova.strategies.layout.plan import LayoutError
 from iat_nova.strategies.outlook import Outlook
@@ -386,7 +387,7 @@ class Agent:
         except HardwareError as error:
             self.journal.tell(message("not-handed-over", error=as_message(error)))
             return False
-        self.journal.tell(message("handed-over"))
+        self.journal.tell(message("handed-over"), EventKind.HANDED_OVER)
         self.journal.handed_over()
         return True
 

@@ -31,7 +31,7 @@ from iat_nova.report.port_account import PortAccount
 from iat_nova.report.view import LEGEND
 from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
-from iat_nova.store.records import Event, Iteration, RecordError, SettingsInForce
+from iat_nova.store.records import Event, EventKind, Iteration, RecordError, SettingsInForce
 
 _NUMBER = re.compile(r"#(\d+)")
 _PCI_ADDRESS = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
@@ -306,4 +306,4 @@ def _started(reader: HistoryReader, asked_s: float) -> Event | None:
     """Return the start of the first agent, if that was before a moment without an iteration."""
     events = reader.events(moments.EVENTS, end_s=asked_s) if reader.complete else ()
     turn = next((one for one in events if moments.is_turn(one)), None)
-    return turn if turn is not None and turn.message.code == "agent-started" else None
+    return turn if turn is not None and turn.kind is EventKind.STARTED else None

@@ -129,7 +129,7 @@ examples:
                 sentences.text(classified.reasons[tenant.id])
                 if tenant.id in classified.reasons
                 else None,
-                list(map(sentences.text, tenant.warnings)),
+                list(map(sentences.text, tenant.all_warnings)),
             )
             for number, inventory in sorted(classified.domains.items())
             for tenant in inventory.tenants

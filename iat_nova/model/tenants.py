@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from iat_nova.model.facts import CacheDomain, DcaPort, DeviceModel
-from iat_nova.model.message import Message
+from iat_nova.model.message import Message, message
 
 _PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
@@ -114,10 +114,19 @@ class Tenant:
     devices: tuple[str, ...] = ()
     members: tuple[str, ...] = ()  # of the pool: the guests' names
     warnings: tuple[Message, ...] = ()
+    member_warnings: tuple[tuple[str, Message], ...] = ()  # of the pool, each with a guest's name
     bandwidth_min: int = 100
     weight: float = 1.0
     emulator_cpus: tuple[int, ...] = ()
     ports: tuple[str, ...] = ()  # of `CacheDomain.device_ports`: through which its devices write
+
+    @property
+    def all_warnings(self) -> tuple[Message, ...]:
+        """The warnings, and those of the pool's guests with the guests' names."""
+        of_members = (
+            message("member-warning", name=name, warning=one) for name, one in self.member_warnings
+        )
+        return (*self.warnings, *of_members)
 
     @property
     def counted_cpus(self) -> tuple[int, ...]:
@@ -197,12 +206,7 @@ def own_warnings(inventories: Iterable[DomainInventory]) -> dict[tuple[str, Mess
     times = Counter(one.name for one in {tenant.key: tenant for tenant in tenants}.values())
     for tenant in tenants:
         own = tenant.name + (mark(tenant.uuid) if times[tenant.name] > 1 and tenant.uuid else "")
-        for said in tenant.warnings:
-            inner = said.values.get("warning")
-            if isinstance(inner, Message):  # of a guest in the pool
-                name, said = str(said.values.get("name")), inner  # noqa: PLW2901
-            else:
-                name = own
+        for name, said in (*((own, one) for one in tenant.warnings), *tenant.member_warnings):
             if said.code not in OF_THE_HOST:
                 found[name, said] = None
     return found

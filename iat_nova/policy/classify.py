@@ -307,7 +307,7 @@ def _pool(
     priority = rules.pool_priority or highest
     ways, problems = _request(rules.pool_ways, domain, Wishes())
     attachments = [one for member in members for one in member.guest.attachments]
-    warnings = [*owners.notes.get(POOL, ()), *problems]
+    of_members: list[tuple[str, Message]] = []
     for member in members:
         own = [*member.warnings]
         if member.wishes.llc_ways or member.wishes.llc_ways_max:
@@ -320,7 +320,7 @@ def _pool(
         name = member.guest.display_name
         name += mark(member.guest.uuid) if times[name] > 1 else ""
         if guest_id(member.guest) not in owners.dedicated:  # else the guest's own tenant warns
-            warnings += [message("member-warning", name=name, warning=one) for one in own]
+            of_members += [(name, one) for one in own]
     return Tenant(
         id=POOL,
         name=POOL,
@@ -337,7 +337,8 @@ def _pool(
         bandwidth_min=rules.pool_bandwidth_min,
         devices=tuple(one.device for one in attachments),
         members=tuple(member.guest.display_name for member in members),
-        warnings=tuple(warnings),
+        warnings=(*owners.notes.get(POOL, ()), *problems),
+        member_warnings=tuple(of_members),
         ports=_ports(domain, attachments),
     )
 

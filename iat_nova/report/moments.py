@@ -13,7 +13,7 @@ from iat_nova.model import DomainInventory, Message
 from iat_nova.report import escape, sentences, times, words
 from iat_nova.store.heartbeat import AgentNow
 from iat_nova.store.reader import HistoryReader, Recorded
-from iat_nova.store.records import Event
+from iat_nova.store.records import Event, EventKind
 
 EVENTS = 1000  # after an iteration, that are searched for the agent's end
 LATEST = 50  # decisions that are searched for the last change of ways
@@ -40,18 +40,18 @@ class Loop(enum.StrEnum):
 
 
 _TURNS = {
-    "agent-started": Loop.STARTING,
-    "decisions-paused": Loop.PAUSED,
-    "decisions-resumed": Loop.RUNNING,
-    "agent-stopped": Loop.STOPPED,
-    "handed-over": Loop.HANDED_OVER,
+    EventKind.STARTED: Loop.STARTING,
+    EventKind.PAUSED: Loop.PAUSED,
+    EventKind.RESUMED: Loop.RUNNING,
+    EventKind.STOPPED: Loop.STOPPED,
+    EventKind.HANDED_OVER: Loop.HANDED_OVER,
 }
-"""The state of the loop after an event and before the next iteration, by code of the event."""
+"""The state of the loop after an event and before the next iteration, by kind of the event."""
 
 
 def is_turn(event: Event) -> bool:
     """Return whether the state of the loop changed with an event."""
-    return event.message.code in _TURNS
+    return event.kind in _TURNS
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def at(
         decision or last,
         loop,
         since,
-        any(event.message.code == "restored" for event in events),
+        any(event.kind is EventKind.RESTORED for event in events),
         reader.domain_inventory(last.iteration),
         unclean_by_s,
         searched(reader, last),
@@ -168,7 +168,7 @@ def _loop(events: Iterable[Event]) -> tuple[Loop, Event | None]:
     """Return the loop's state after events (oldest first), and the event that began the state."""
     loop, since = Loop.RUNNING, None
     for event in events:
-        after = _TURNS.get(event.message.code)
+        after = _TURNS.get(event.kind) if event.kind is not None else None
         # An agent that hands over stops as well.
         if after is not None and not (after is Loop.STOPPED and loop is Loop.HANDED_OVER):
             loop, since = after, event
@@ -189,7 +189,7 @@ def _unclean_by(
     turn = next((one for one in events if is_turn(one) and one != since), None)
     if turn is not None:
         until_s = turn.wall_s
-        ended = turn.message.code == "agent-started"  # the end of the agent before is not recorded
+        ended = turn.kind is EventKind.STARTED  # the end of the agent before is not recorded
     elif following is None:
         ended = not agent.alive
     else:

@@ -350,7 +350,7 @@ def tenant_row(domain: DomainView, tenant: Tenant) -> dict[str, object]:
         "held": tenant.ways.min if tenant.ways.held else None,
         "bandwidth": domain.layout.bandwidth_of(tenant.id) if domain.layout else None,
         "overlaps_ddio": mask.overlaps(ddio) if mask is not None and ddio is not None else None,
-        "warnings": [*map(sentences.text, tenant.warnings), *_coerced(mask, decided)],
+        "warnings": [*map(sentences.text, tenant.all_warnings), *_coerced(mask, decided)],
         "kind": str(tenant.kind),
         "ports": list(tenant.ports),
         "class": tenant.class_name or None,

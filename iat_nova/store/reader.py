@@ -17,7 +17,15 @@ from iat_nova.common.untrusted import LAST_S
 from iat_nova.model import DomainInventory, Message
 from iat_nova.store import database as db
 from iat_nova.store import packing, records
-from iat_nova.store.records import Event, Inventory, Iteration, RecordError, SettingsInForce, Status
+from iat_nova.store.records import (
+    Event,
+    EventKind,
+    Inventory,
+    Iteration,
+    RecordError,
+    SettingsInForce,
+    Status,
+)
 
 _ITERATION = (
     "SELECT id, wall_s, domain, inventory_id, settings_id, base_id, body,"
@@ -440,9 +448,13 @@ def _event(wall_s: object, severity: object, said: object) -> Event | None:
     if not isinstance(said, bytes):
         return None
     try:
-        return Event(wall_s, severity, records.structure(records.parse(said), Message))
+        plain = records.parse(said)
+        message = records.structure(plain, Message)
     except RecordError:
         return None
+    # Earlier versions wrote no kind: their messages have codes of the same names.
+    kind = str(plain.get("kind", message.code))
+    return Event(wall_s, severity, message, EventKind(kind) if kind in list(EventKind) else None)
 
 
 class _Damaged(db.HistoryError):

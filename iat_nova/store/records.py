@@ -8,6 +8,7 @@ keep every bit and mappings keep their order: a replayed decision is equal to th
 from __future__ import annotations
 
 import dataclasses
+import enum
 import functools
 import json
 import zlib
@@ -232,13 +233,25 @@ class Inventory:
     reasons: Mapping[str, Message] = dataclasses.field(default_factory=dict)
 
 
+class EventKind(enum.StrEnum):
+    """Changes of the agent's state that an event reports."""
+
+    STARTED = "agent-started"
+    PAUSED = "decisions-paused"
+    RESUMED = "decisions-resumed"
+    STOPPED = "agent-stopped"
+    HANDED_OVER = "handed-over"
+    RESTORED = "restored"
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Event:
-    """A message beside decisions: a degraded source, a refused write, a reload."""
+    """A message beside decisions; `kind`: the change of the agent's state that it reports."""
 
     wall_s: float
     severity: str  # info, warning or error
     message: Message
+    kind: EventKind | None = None
 
 
 @functools.cache

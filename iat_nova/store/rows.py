@@ -175,10 +175,11 @@ class Rows:
 
 
 def insert_event(connection: sqlite3.Connection, event: Event) -> None:
-    """Insert the row of an event."""
+    """Insert the row of an event, with the kind beside the message's values."""
+    plain = {**records.unstructure(event.message), "kind": event.kind}
     connection.execute(
         "INSERT INTO event (wall_s, severity, text) VALUES (?, ?, ?)",
-        (event.wall_s, event.severity, records.text(records.unstructure(event.message))),
+        (event.wall_s, event.severity, records.text(plain)),
     )
 
 

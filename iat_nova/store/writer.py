@@ -33,7 +33,7 @@ from iat_nova.common.clock import Clock
 from iat_nova.model import DomainInventory, Facts, Message, message
 from iat_nova.store import database as db
 from iat_nova.store import records
-from iat_nova.store.records import Event, Inventory, Iteration, SettingsInForce, Status
+from iat_nova.store.records import Event, EventKind, Inventory, Iteration, SettingsInForce, Status
 from iat_nova.store.retention import Bounds, Retention
 from iat_nova.store.rows import Queued, Rows, insert_event
 
@@ -130,9 +130,11 @@ class History:
         number, last = self._inventory
         self._inventory = (number, Inventory(wall_s, facts, last.domains, dict(reasons)))
 
-    def event(self, wall_s: float, severity: str, said: Message) -> None:
+    def event(
+        self, wall_s: float, severity: str, said: Message, kind: EventKind | None = None
+    ) -> None:
         """Queue a message; `severity` is info, warning or error."""
-        self._events.append(Event(wall_s, severity, said))
+        self._events.append(Event(wall_s, severity, said, kind))
 
     def status(self, status: Status) -> None:
         """Queue the agent's status; iterations queued later were decided with its settings.

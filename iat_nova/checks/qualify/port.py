@@ -11,20 +11,18 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
 from iat_nova.checks.qualify import ddio
-from iat_nova.checks.qualify.api import Bench, Chart, Judgement, Test, Unavailable
+from iat_nova.checks.qualify.api import Bench, Chart, Judgement, Test, Unavailable, Verdict
 from iat_nova.checks.qualify.ddio import FEW, MANY, StretchRow
 from iat_nova.hardware.api import PortWays
 from iat_nova.model import CacheDomain, Message, PortGroup, WayMask, message
 
 NAME = "port"
 
-_MEANS: Mapping[str, Message] = {
-    "ddio-follows": message("port-follows"),
-    "ddio-not-resizable": message("port-without-effect"),
-    "ddio-without-effect": message("port-without-effect"),
-    "ddio-undecided": message("port-undecided"),
+_MEANS: Mapping[Verdict, Message] = {
+    Verdict.PASS: message("port-follows"),
+    Verdict.FAIL: message("port-without-effect"),
+    Verdict.INCONCLUSIVE: message("port-undecided"),
 }
-_REMEDIES: Mapping[str, Message] = {"leave-ddio-alone": message("leave-ports-alone")}
 
 
 def measure(bench: Bench, tell: Callable[[str], None]) -> Sequence[StretchRow]:
@@ -80,8 +78,8 @@ def _row(
 def judge(rows: Sequence[StretchRow]) -> Judgement:
     """Compare stretches of few ways of the port with stretches of many, as of DDIO's ways."""
     found = ddio.judge(rows)
-    remedy = found.remedy and _REMEDIES.get(found.remedy.code, found.remedy)
-    return dataclasses.replace(found, means=_MEANS[found.means.code], remedy=remedy)
+    remedy = message("leave-ports-alone") if found.verdict is Verdict.FAIL else found.remedy
+    return dataclasses.replace(found, means=_MEANS[found.verdict], remedy=remedy)
 
 
 def chart(rows: Sequence[StretchRow]) -> Chart:

@@ -179,15 +179,15 @@ _INTEL_MODELS = {
 }
 
 X86, ARM = "x86", "Arm"
-_ARCHITECTURES = {
-    "cpu family": X86,
-    "CPU implementer": ARM,
-    "hart": "RISC-V",
-    "bogomips per cpu": "s390",
-    "timebase": "Power",
-    "CPU Family": "LoongArch",
-    "cpu model": "MIPS",
-}
+_ARCHITECTURES = (
+    ("cpu family", X86),
+    ("CPU implementer", ARM),
+    ("hart", "RISC-V"),
+    ("bogomips per cpu", "s390"),
+    ("timebase", "Power"),
+    ("CPU Family", "LoongArch"),
+    ("cpu model", "MIPS"),
+)
 """By a field that only this architecture has in /proc/cpuinfo."""
 _NAMES = ("model name", "uarch", "isa", "cpu", "machine", "Model Name")
 """Fields of /proc/cpuinfo with the CPU's name, the first that is there."""
@@ -246,7 +246,7 @@ def cpu_model(
     """Return the CPU model of this host; unknown fields are empty or zero."""
     every = _all_fields(cpuinfo)
     fields = {name: values[0] for name, values in every.items()}
-    architecture = next((_ARCHITECTURES[name] for name in _ARCHITECTURES if name in fields), "")
+    architecture = next((one for field, one in _ARCHITECTURES if field in fields), "")
     name = next((fields[name] for name in _NAMES if fields.get(name)), "")
     midr = text_of(cpus / "cpu0/regs/identification/midr_el1")
     if architecture == ARM or (midr and not architecture):

@@ -126,7 +126,7 @@ _WITHOUT_CAT = (
 """CPUs on which no kernel divides a cache."""
 _SWITCHED_OFF = Cure(
     message("l3-switched-off"),
-    message("boot-with", parameter="rdt=l3cat in place of rdt=!l3cat"),
+    message("boot-instead", parameter="rdt=l3cat", given="rdt=!l3cat"),
     lambda it: not it.off,
 )
 

@@ -51,7 +51,7 @@ from iat_nova.report.top_screen import Screen
 from iat_nova.store import heartbeat
 from iat_nova.store.heartbeat import only_agent
 from iat_nova.store.reader import HistoryReader
-from iat_nova.store.records import Event, Iteration
+from iat_nova.store.records import Event, EventKind, Iteration
 from iat_nova.store.requests import PauseFile
 from iat_nova.store.writer import History
 from tests.unit import build, stories
@@ -609,7 +609,8 @@ class TestExplain(CliCase):
         history = History(
             self.folder / "history.sqlite", max_age_s=1e9, max_bytes=8 << 20, clock=clock
         )
-        history.event(begin_s, "info", message("agent-started", version="1", pid=2))
+        said = message("agent-started", version="1", pid=2)
+        history.event(begin_s, "info", said, EventKind.STARTED)
         self.assertTrue(history.flush(60.0), history.problem)
         history.close()
         status, out, _ = self.run_it("explain")

@@ -141,8 +141,8 @@ class Cures(HostCase):
                "build-or-boot-with-resctrl")  # fmt: skip
         yield (Symptom.RESCTRL, lambda: self.boot("rdt=cmt,l3cat"), "resctrl-not-built",
                "use-resctrl-kernel")  # fmt: skip
-        yield Symptom.RESCTRL, lambda: self.boot("rdt=!l3cat"), "l3-switched-off", "boot-with"
-        yield Symptom.RESCTRL, lambda: self.be("haswell", "cqm"), "l3-switched-off", "boot-with"
+        yield Symptom.RESCTRL, lambda: self.boot("rdt=!l3cat"), "l3-switched-off", "boot-instead"
+        yield Symptom.RESCTRL, lambda: self.be("haswell", "cqm"), "l3-switched-off", "boot-instead"
         yield Symptom.RESCTRL, lambda: self.boot(""), "no-cat", "use-other-cpu"
         yield (Symptom.RESCTRL, lambda: self.be("skylake", "hypervisor"),
                "no-cat-virtual-machine", "use-compute-host")  # fmt: skip
@@ -153,7 +153,7 @@ class Cures(HostCase):
         yield Symptom.L3, lambda: None, "mpam-without-l3", None
         yield Symptom.L3, lambda: self.cpuinfo("hart: 0\n"), "no-cat-architecture", "use-x86"
         yield Symptom.L3, lambda: self.be("skylake"), "l3-off", "boot-with"
-        yield Symptom.L3, lambda: self.boot("rdt=!l3cat"), "l3-switched-off", "boot-with"
+        yield Symptom.L3, lambda: self.boot("rdt=!l3cat"), "l3-switched-off", "boot-instead"
         yield Symptom.L3, lambda: self.boot("rdt=l3cat"), "l3-refused", "see-resctrl-log"
         yield Symptom.L3, lambda: self.be("skylake", "mba"), "no-cat", "use-other-cpu"
         yield (Symptom.L3, lambda: self.be("skylake", "mba hypervisor"),

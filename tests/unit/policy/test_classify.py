@@ -112,7 +112,7 @@ class WhoTest(ClassifyCase):
             "guest"
         )
         self.assertEqual((told.format("b"),), texts(tenants["a"].warnings))
-        self.assertEqual((f"b: {told.format('a')}",), texts(tenants["pool"].warnings))
+        self.assertEqual((f"b: {told.format('a')}",), texts(tenants["pool"].all_warnings))
         self.assertEqual((), texts(tenants["c"].warnings))
 
     def test_an_ended_switch(self) -> None:
@@ -131,7 +131,7 @@ class WhoTest(ClassifyCase):
         self.assertEqual(Priority.PC, tenants["web"].priority)
         self.assertEqual(((6, 7), ("web",)), (tenants["pool"].cpus, tenants["pool"].members))
         self.assertEqual(Priority.BE, tenants["pool"].priority)
-        self.assertEqual((), texts(tenants["pool"].warnings))
+        self.assertEqual((), texts(tenants["pool"].all_warnings))
 
     def test_isolated_emulator_threads_are_the_guest_s(self) -> None:
         """Their CPU has the guest's class, and counts in no rates."""
@@ -256,7 +256,7 @@ class CollisionTest(ClassifyCase):
         self.assertEqual((0, 1, 4, 5, 6, 7), tenants["pool"].cpus)
         self.assertEqual(
             ("f may also run on CPUs 2-3, which are dedicated to other tenants",),
-            texts(tenants["pool"].warnings),
+            texts(tenants["pool"].all_warnings),
         )
         self.assertNotIn("host", tenants)
 
@@ -336,7 +336,7 @@ classes:
             with self.subTest(rule):
                 pool = self.tenants(facts(pc, be), f"pool: {{priority: {rule}}}")["pool"]
                 self.assertEqual(priority, pool.priority)
-                (warning,) = texts(pool.warnings)
+                (warning,) = texts(pool.all_warnings)
                 self.assertIn(warned, warning)
 
     def test_a_weight_is_not_the_pools(self) -> None:
@@ -345,7 +345,7 @@ classes:
         for weight, said in ((1, 0), (2, 1), (0.5, 1)):
             pool = self.tenants(facts(one), f"classes: [{{name: c, weight: {weight}}}]")["pool"]
             self.assertEqual(1.0, pool.weight)
-            self.assertEqual(said, sum("not its class's" in t for t in texts(pool.warnings)))
+            self.assertEqual(said, sum("not its class's" in t for t in texts(pool.all_warnings)))
 
     def test_flavors_speak_where_nova_does_not(self) -> None:
         """The policy's flavors count exactly where extra specs are unknown."""
@@ -367,9 +367,11 @@ classes:
         self.assertEqual("odd pins", texts(tenant.warnings)[0])
         self.assertIn("cachetune", texts(tenant.warnings)[1])
         floating = guest(dedicated_cpus=(), floating_cpus=(4,), warnings=(verbatim("odd pins"),))
-        self.assertEqual(("web: odd pins",), texts(self.tenants(facts(floating))["pool"].warnings))
+        self.assertEqual(
+            ("web: odd pins",), texts(self.tenants(facts(floating))["pool"].all_warnings)
+        )
         twin = guest(uuid="1111111a-0000-0000-0000-000000000001")
-        told = texts(self.tenants(facts(floating, twin))["pool"].warnings)
+        told = texts(self.tenants(facts(floating, twin))["pool"].all_warnings)
         self.assertEqual(("web (00000000): odd pins",), told)
 
 
@@ -721,7 +723,7 @@ class WaysTest(ClassifyCase):
         classified = self.classify(facts(one, other))
         (pool,) = (one for one in classified.domains[0].tenants if one.id == "pool")
         self.assertEqual(WayRequest(1, 2, 11), pool.ways)
-        self.assertIn("db: its flavor asks for LLC ways", texts(pool.warnings)[0])
+        self.assertIn("db: its flavor asks for LLC ways", texts(pool.all_warnings)[0])
         said = [(name, said.code) for name, said in own_warnings(classified.domains.values())]
         self.assertEqual([(name, "member-ways-unused") for name in ("db", "web")], said)
 

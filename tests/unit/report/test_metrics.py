@@ -374,10 +374,9 @@ class MetricsTest(unittest.TestCase):
         seen.inventory({0: DomainInventory(stories.DOMAIN, (first, second))})
         self.assertNotIn("iat_nova_tenants_with_warnings{", self.scrape(seen))
         unknown = [message("extra-spec-unknown", name=name, known=()) for name in ("a", "b")]
-        member = message("member-warning", name="small", warning=unknown[0])
         warned = (
             dataclasses.replace(first, warnings=(*unknown, message("guest-tuned"))),
-            dataclasses.replace(second, warnings=(member,)),
+            dataclasses.replace(second, member_warnings=(("small", unknown[0]),)),
         )
         inventory = DomainInventory(stories.DOMAIN, warned)
         seen.inventory({0: inventory, 1: inventory})

@@ -14,6 +14,7 @@ from iat_nova.report import moments
 from iat_nova.report.moments import Loop, Moment
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader
+from iat_nova.store.records import EventKind
 from iat_nova.store.writer import History
 from tests.unit import stories
 from tests.unit.stories import NIGHT
@@ -38,7 +39,8 @@ class MomentCase(unittest.TestCase):
 
     def event(self, code: str, **values: object) -> None:
         """Record an event now."""
-        self.history.event(self.clock.wall_s, "info", message(code, **values))
+        said = message(code, **values)
+        self.history.event(self.clock.wall_s, "info", said, EventKind(code))
 
     def iterate(self, first: int, last: int, searched: int = 0) -> None:
         """Record an iteration a second; each run's second iteration moves DDIO.
@@ -254,7 +256,7 @@ class MomentTest(MomentCase):
         """Nothing is decided then, by whom and why; after the pause an agent decides again."""
         self.iterate(1, 10)
         pause = Pause(NIGHT, reason="firmware", by="eve")
-        self.history.event(self.clock.wall_s, "info", holds.paused(pause))
+        self.history.event(self.clock.wall_s, "info", holds.paused(pause), EventKind.PAUSED)
         self.clock.wall_s += 60
         self.event("decisions-resumed")
         self.iterate(11, 20)
@@ -269,7 +271,8 @@ class MomentTest(MomentCase):
         """An agent that was killed while it was paused: no pause holds, and no agent runs."""
         self.iterate(1, 10)
         self.clock.wall_s += 1
-        self.history.event(self.clock.wall_s, "info", holds.paused(Pause(NIGHT)))
+        said = holds.paused(Pause(NIGHT))
+        self.history.event(self.clock.wall_s, "info", said, EventKind.PAUSED)
         self.assertIs(Loop.PAUSED, self.at(200, ALIVE).loop)
         data = moments.record(self.at(200, GONE, seen=199))
         self.assertEqual(("unclean", None), (data["agent"], data["since_s"]))

@@ -25,7 +25,7 @@ from iat_nova.report.log import LogLanguage
 from iat_nova.store import database as history_db
 from iat_nova.store import records, retention
 from iat_nova.store.reader import HistoryReader
-from iat_nova.store.records import Event
+from iat_nova.store.records import Event, EventKind
 from iat_nova.store.writer import History, _Writer
 from iat_nova.strategies.iat.state import IatState
 from tests.unit import stories
@@ -152,6 +152,14 @@ class TestWhatIsKept(HistoryCase):
             Event(stories.NIGHT + 99, "warning", verbatim("ovsdb-server does not answer")), newest
         )
         self.assertEqual(verbatim("agent started"), oldest.message)
+        row = stories.NIGHT + 200, "info", b'{"code": "agent-stopped", "values": {}}'
+        with contextlib.closing(sqlite3.connect(self.path)) as connection, connection:
+            insert = "INSERT INTO event (wall_s, severity, text) VALUES (?, ?, ?)"
+            connection.execute(insert, row)  # of an earlier version
+        self.history.event(stories.NIGHT + 201, "info", verbatim("x"), EventKind.STARTED)
+        self.assertTrue(self.history.flush(60.0))
+        kinds = [event.kind for event in self.read().events(3)]
+        self.assertEqual([EventKind.STARTED, EventKind.STOPPED, None], kinds)
 
     def test_damaged_events(self):
         """They are left out of the answer."""

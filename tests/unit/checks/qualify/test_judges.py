@@ -185,13 +185,13 @@ class Port(unittest.TestCase):
         """The reason is that of the choice of counters, here and in the test of DDIO."""
         host = PortHost()
         host.domain = dataclasses.replace(host.domain, ddio_counters=False)
-        bench = self.bench(host, ddio_counted=message("cha-pmus-absent"))
+        bench = self.bench(host, ddio_counted=message("cha-absent"))
         for test in (port, ddio):
             with self.subTest(test.__name__), self.assertRaises(Unavailable) as refused:
                 test.measure(bench, lambda step: None)
             self.assertEqual(
                 "hits and misses of devices, which the test needs, are not counted: no uncore_cha "
-                "PMU (modprobe intel_uncore)",
+                "PMU: the kernel counts no hits and misses of DDIO",
                 sentences.text(refused.exception.message),
             )
 

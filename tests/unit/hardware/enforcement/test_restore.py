@@ -43,7 +43,7 @@ from iat_nova.model import (
 from iat_nova.report import times
 from iat_nova.report.sentences import text
 from tests.said import codes, raises
-from tests.unit.build import Clock, tenant
+from tests.unit.build import Clock, problems, tenant
 from tests.unit.hardware import test_probe, trees
 
 
@@ -772,7 +772,7 @@ class Told(Journal):
         if text != before:
             self.told.append(text or over)
 
-    def tell(self, text):
+    def tell(self, text, kind=None):
         self.told.append(text)
 
 
@@ -803,7 +803,7 @@ class Restrained(MachineCase):
         return self.enforcer.apply(self.inventory, layout)
 
     def look(self, warnings=()):
-        self.interlock.look(Facts(HostFacts("h", (), ()), (), None, warnings))
+        self.interlock.look(Facts(HostFacts("h", (), ()), (), None, problems(warnings)))
 
     def test_a_source_that_warns(self):
         """What a source warns of is no reason to observe: the masks in force stay."""
