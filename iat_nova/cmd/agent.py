@@ -27,7 +27,7 @@ from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement.snapshot import HostTaken, RestoreError
 from iat_nova.model.message import as_message
 from iat_nova.policy import PolicyError
-from iat_nova.report import exporter, log, sentences
+from iat_nova.report import escape, exporter, log, sentences
 from iat_nova.store.heartbeat import AlreadyRunning, Heartbeat, StateError, only_agent
 from iat_nova.store.observed import Observer
 from iat_nova.strategies import registry as strategies
@@ -87,7 +87,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         ThreadDied,
         OSError,
     ) as error:
-        print(f"iat-nova-agent: {sentences.text(as_message(error))}", file=sys.stderr)
+        text = escape.lines(sentences.text(as_message(error)))
+        print(f"iat-nova-agent: {text}", file=sys.stderr)
         if not logs.on_stderr():
             LOG.error("%s", _line(error))
         return _status(error)

@@ -14,6 +14,7 @@ from oslo_log.handlers import ColorHandler
 from iat_nova.conf import ConfigError
 from iat_nova.conf.reading import parsed
 from iat_nova.model import message
+from iat_nova.report.log import Lines
 
 LOG = logging.getLogger("iat_nova")
 
@@ -65,10 +66,18 @@ def _set_up(conf: cfg.ConfigOpts, version: str) -> None:
         conf.set_override("use_stderr", True)
         _plainly(conf, version)
         LOG.warning("logging to standard error: %s", error)
+    _escape()
     asked = {pair.partition("=")[0] for pair in conf.default_log_levels}
     for name in QUIET:
         if name not in asked and not conf.log_config_append:
             logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def _escape() -> None:
+    """Have all handlers of the process write `Lines`."""
+    loggers = (logging.getLogger(), *map(logging.getLogger, logging.root.manager.loggerDict))
+    for handler in {handler for logger in loggers for handler in logger.handlers}:
+        handler.setFormatter(Lines(handler.formatter or logging.Formatter()))
 
 
 def _plainly(conf: cfg.ConfigOpts, version: str) -> None:

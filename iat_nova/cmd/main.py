@@ -23,7 +23,7 @@ from iat_nova.cmd.base import (
     told,
 )
 from iat_nova.common import plugins
-from iat_nova.report import log
+from iat_nova.report import escape, log
 
 DESCRIPTION = "See and steer what iat-nova does with the last-level cache of this host."
 
@@ -97,7 +97,7 @@ class _Format(logging.Formatter):
         elif isinstance(error, Exception) and not isinstance(error, (Failure, ValueError)):
             kind = type(error).__name__
             text = f"internal error: {kind}: {text} (--debug shows where)"
-        return f"iat-nova: {text}"
+        return escape.lines(f"iat-nova: {text}")
 
 
 class Application(app.App):  # type: ignore[misc]

@@ -18,10 +18,13 @@ LEAST_MIDDLE = 9  # columns; a shorter text is cut at its end
 
 
 def plain(text: str) -> str:
-    """Return the text with unprintable characters as escapes such as ``\\x1b``."""
-    if text.isprintable() and "\\" not in text:
-        return text
-    return "".join(map(_escaped, text))
+    """Return the text with unprintable characters and backslashes as escapes (``\\x1b``)."""
+    return harmless(text.replace("\\", "\\\\"))
+
+
+def harmless(text: str) -> str:
+    """Return the text like `plain`, but keep backslashes: the result stays the same if repeated."""
+    return text if text.isprintable() else "".join(map(_escaped, text))
 
 
 def csv_cell(value: object) -> object:
@@ -39,8 +42,8 @@ def csv_cell(value: object) -> object:
 
 
 def lines(text: str) -> str:
-    """Return the text like `plain`, but keep its line breaks: for texts of iat-nova."""
-    return "\n".join(map(plain, text.split("\n")))
+    """Return the text like `harmless`, but keep its line breaks: for texts of iat-nova."""
+    return "\n".join(map(harmless, text.split("\n")))
 
 
 def width(text: str) -> int:
@@ -110,7 +113,7 @@ def fit(text: str, columns: int, *, right: bool = False) -> str:
 
 
 def _escaped(character: str) -> str:
-    if character != "\\" and unicodedata.category(character) not in _HARMFUL:
+    if unicodedata.category(character) not in _HARMFUL:
         return character
     return character.encode("unicode_escape").decode()
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import copy
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from iat_nova.common.untrusted import shortened
 from iat_nova.model import DomainInventory, Message
 from iat_nova.model.message import as_message
 from iat_nova.report import escape, sentences, words
@@ -24,6 +26,53 @@ class LogLanguage:
     def line(self, iteration: Iteration, inventory: DomainInventory) -> str:
         """Return an iteration in one line."""
         return words.line(iteration, inventory)
+
+
+MOST_CHARACTERS = 8192  # of a line
+MOST_LINES = 200  # of a traceback
+
+
+class Lines(logging.Formatter):
+    """Formats records by another formatter, within limits and without control characters.
+
+    Any library may log a text of another program. No such text can look like a record: a message
+    has one line, and the lines of a traceback are indented, unless the other formatter begins each
+    of them with time and logger.
+    """
+
+    def __init__(self, inner: logging.Formatter) -> None:
+        super().__init__()
+        self._inner = inner
+        prefix = getattr(getattr(inner, "conf", None), "logging_exception_prefix", "")
+        self._indent = "" if prefix.strip() else "    "
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the record's text."""
+        shown = copy.copy(record)
+        shown.exc_text = None  # of another handler's formatter
+        text = self._inner.format(shown)
+        if not isinstance(text, str):  # a structure, for Fluentd
+            return text
+        trace = shown.exc_text if shown.exc_text and text.endswith(shown.exc_text) else ""
+        head = _line(text.removesuffix(trace).removesuffix("\n"))
+        for name in ("color", "reset_color"):
+            if code := getattr(record, name, ""):
+                head = head.replace(escape.harmless(code), code)
+        return "\n".join((head, *self._traced(trace)))
+
+    def formatException(self, ei: Any) -> str:
+        """Return a traceback for the journal's own field."""
+        return "\n".join(self._traced(self._inner.formatException(ei)))
+
+    def _traced(self, trace: str) -> list[str]:
+        lines = trace.rstrip("\n").split("\n") if trace else []
+        if len(lines) > MOST_LINES:
+            lines[MOST_LINES // 2 : -MOST_LINES // 2] = ["..."]
+        return [self._indent + _line(line) for line in lines]
+
+
+def _line(text: str) -> str:
+    return escape.harmless(shortened(text, MOST_CHARACTERS))
 
 
 class _Record(logging.LogRecord):

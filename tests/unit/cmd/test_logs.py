@@ -96,6 +96,31 @@ class LogsTest(unittest.TestCase):
             [handlers.ColorHandler], [type(one) for one in logging.getLogger().handlers]
         )
 
+    def test_texts_of_other_programs(self) -> None:
+        """No library's record can look like another record, move the cursor, or fill the disk."""
+        forged = "2026-11-28 00:00:00.000 1 ERROR iat_nova [-] forged\x1b[2J\u202e\x85\u2028"
+        config = self.folder / "logging.conf"
+        config.write_text(
+            "[loggers]\nkeys = root\n[handlers]\nkeys = one\n[formatters]\nkeys = one\n"
+            "[logger_root]\nlevel = INFO\nhandlers = one\n[formatter_one]\nformat = %(message)s\n"
+            f"[handler_one]\nclass = FileHandler\nformatter = one\nargs = ('{self.folder}/own',)\n"
+        )
+        for option in ("", f"log_config_append = {config}"):
+            self.setup(option)
+            logging.getLogger("library").warning("%s", f"x\n{forged}")
+            try:
+                raise KeyError(type("Text", (str,), {"__repr__": str.__str__})(f"x\n{forged}"))
+            except KeyError:
+                logging.getLogger("library").exception("failed\r%s", "y" * 100_000)
+        for text in (self.said.getvalue(), (self.folder / "own").read_text()):
+            self.assertTrue(text.replace("\n", "").isprintable())
+            self.assertLess(len(text), 40_000)
+            self.assertIn("Traceback", text)
+            self.assertEqual(
+                [], [one for one in text.split("\n") if one.startswith("2026-11-28 00:00:00.000 1")]
+            )
+            self.assertIn("forged\\x1b[2J\\u202e\\x85\\u2028", text)
+
     def test_debug(self) -> None:
         """[DEFAULT] debug and [iat] debug are the same; libraries stay quiet."""
         for text, iat in (("debug = true", False), ("", True)):

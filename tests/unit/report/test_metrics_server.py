@@ -116,7 +116,7 @@ class ServerTest(unittest.TestCase):
         self.assertEqual({Closed.LIMIT: 4}, self.closed)
         self.assertEqual(1, len(self.logged()))
 
-    def test_strange_requests(self) -> None:
+    def test_requests_are_bounded(self) -> None:
         """A body, a long or a malformed header is refused; nothing of it reaches the log."""
         for request, status in (
             (b"POST / HTTP/1.1\r\nContent-Length: 9999999999\r\n\r\n", b"413"),
