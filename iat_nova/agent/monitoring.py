@@ -44,8 +44,12 @@ class Following:
         self._seen: tuple[int | DomainInventory, ...] = ()
 
     def added_to(self, counts: Counts) -> Counts:
-        """Return a reading of the counters, with the tenants' counts."""
-        return dataclasses.replace(counts, monitored=self._monitor.read())
+        """Return a reading of the counters, with the tenants' counts if these can be read."""
+        try:
+            return dataclasses.replace(counts, monitored=self._monitor.read())
+        except FAILURES as error:
+            self._failed(error)
+            return counts
 
     def follow(self, inventories: Mapping[int, DomainInventory], writes: int) -> None:
         """Check the groups if masks were written since the last call, or tenants changed.
@@ -63,15 +67,19 @@ class Following:
         except FAILURES as error:
             if self._excuses("cpus-moved-monitoring"):
                 return
-            self._retry.failed(self._clock.now())
-            self._tell(error)
+            self._failed(error)
+            return
+        self._seen = now
+        if self._monitor.full is not None:
+            self._failed(self._monitor.full)
         else:
-            self._seen = now
-            if self._monitor.full is not None:
-                self._seen = ()
-                self._retry.failed(self._clock.now())
-            self._tell(self._monitor.full)
+            self._tell(None)
 
-    def _tell(self, error: Message | Exception | None) -> None:
-        problem = None if error is None else message("not-monitored", error=as_message(error))
+    def _failed(self, error: Message | Exception) -> None:
+        """Report that tenants are not monitored, and check the groups again after a pause."""
+        self._seen = ()
+        self._retry.failed(self._clock.now())
+        self._tell(message("not-monitored", error=as_message(error)))
+
+    def _tell(self, problem: Message | None) -> None:
         self._journal.note(Code.NOT_MONITORED, problem, message("monitored"))

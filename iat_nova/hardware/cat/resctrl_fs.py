@@ -175,12 +175,15 @@ class ResctrlFs:
         return tuple(name for name in self._folders("") if name not in _NOT_GROUPS)
 
     def count(self, name: str | None) -> int | None:
-        """Return a counter; None for no file, ``Unavailable``, ``Unassigned`` or ``Error``."""
+        """Return a counter; None for no file, ``Unavailable``, ``Unassigned`` or ``Error``.
+
+        Raises `ResctrlError`.
+        """
         if name is None:
             return None
         try:
-            return int(self.read(name))
-        except (OSError, ValueError):
+            return int(self._get(name, "", errno.ENODEV))
+        except ValueError:
             return None
 
     def _folders(self, folder: str) -> list[str]:

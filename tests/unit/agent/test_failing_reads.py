@@ -46,16 +46,11 @@ CALLS = (
 CODES = (errno.EMFILE, errno.ENOMEM, errno.EIO, errno.ENODEV)
 GUEST = Guest("0f7c1d2e-0000-4000-8000-000000000001", 1, "i-1", "web", None, None, None, (1,), ())
 SILENT = {
-    "common/kernel_files.py text_of",
     "common/owned_folder.py _remove_abandoned",
-    "hardware/cat/resctrl_fs.py _get",
-    "hardware/cat/resctrl_fs.py count",
-    "hardware/counters/monitor.py _counters",
     "hardware/counters/perf_event.py read",  # ENODEV: the CPU is offline
     "hardware/enforcement/snapshot_file.py _identity",  # the file is read instead
-    "hardware/kernel/locks.py lock_holder",
 }
-"""Functions that take a failure for absence."""
+"""Functions in which a failure has no consequence."""
 QUIET = 25  # iterations without a new place: every place has failed
 
 
