@@ -29,6 +29,6 @@ import iat_nova_plugin.validators as loaded  # noqa: E402
 added = {
     name
     for name in set(sys.modules) - before
-    if name.partition(".")[0] not in sys.stdlib_module_names
+    if "site-packages" in (getattr(sys.modules[name], "__file__", None) or "")
 }
 print(json.dumps({"added": sorted(added), "keys": [each.name for each in loaded.register()]}))

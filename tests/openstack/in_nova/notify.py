@@ -42,7 +42,7 @@ rpc.init(CONF)
 
 
 def instance(step):
-    now = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
+    now = datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc)
     flavor = objects.Flavor(
         flavorid="7", name="nfv.large", memory_mb=1024, vcpus=2, root_gb=0, ephemeral_gb=0, swap=0,
         rxtx_factor=1.0, vcpu_weight=0, disabled=False, is_public=True, description=None,
