@@ -93,39 +93,10 @@ class Cpu(Causes):
         if "cat_l3" in flags():
             self.skipTest("this machine's CPU has cache allocation")
 
-    def move_here(self, told):
-        """Give the host this machine's CPU, with nothing of the kernel for cache allocation."""
-        self.roots.resctrl.rename(self.folder / "resctrl-unmounted")
-        self.roots.resctrl.mkdir()
-        self.put(self.roots.proc / "filesystems", "nodev\tproc\n")
-        self.put(self.roots.proc / "cpuinfo", told)
-
     def check(self, first, code, remedy):
         """Check that a finding is the cause, and has the only remedy that would help."""
         self.assertEqual(("cache allocation", "impossible", code, remedy), tuple(
             first[name] for name in ("subject", "level", "code", "remedy_code")))  # fmt: skip
-
-    def test_without_cache_allocation(self):
-        """Bare metal and a virtual machine: on the compute host itself all is well."""
-        told = CPUINFO.read_text().replace(" hypervisor", "")
-        for text, code, remedy in (
-            (told, "no-cat", "use-other-cpu"),
-            (told.replace("\nflags\t\t:", "\nflags\t\t: hypervisor"), "no-cat-virtual-machine",
-             "use-compute-host"),
-        ):  # fmt: skip
-            self.assertEqual([], self.causes())
-            files = self.roots.proc
-            before = (files / "cpuinfo").read_text()
-            self.move_here(text)
-            status, rows = self.everything()
-            self.assertEqual(1, status)
-            first, *others = (row for row in rows if row["subject"] != "rights")
-            self.check(first, code, remedy)
-            self.assertEqual({None}, {row["remedy_code"] for row in others})
-            (files / "filesystems").unlink()
-            (files / "cpuinfo").write_text(before)
-            self.roots.resctrl.rmdir()
-            (self.folder / "resctrl-unmounted").rename(self.roots.resctrl)
 
     def test_this_machine(self):
         """The installed program, on the machine on which the test runs."""

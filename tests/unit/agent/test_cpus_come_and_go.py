@@ -39,7 +39,7 @@ class Logged(Journal):
         self._problems, self._notices = {}, {}
         self.logged = []
 
-    def _tell(self, severity, said):
+    def _tell(self, severity, said, kind=None):
         self.logged.append((severity, sentences.text(said)))
 
     @property

@@ -73,7 +73,7 @@ class Files(Case):
         for path in (self.tree.root / "info/L3").iterdir():
             path.unlink()
         (self.tree.root / "info/L3").rmdir()
-        text = r"mounted, without L3 cache allocation \(its info has MB\); boot with rdt=l3cat"
+        text = r"mounted, without L3 cache allocation \(its info has MB\)"
         with self.refused(text):
             self.tree.info()
 
