@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
-from iat_nova.inventory import cpu_policy
 from iat_nova.inventory.cpu_policy import CpuSets
-from tests.unit import frozen
 
 
 class CpuSetsTest(unittest.TestCase):
@@ -15,7 +13,3 @@ class CpuSetsTest(unittest.TestCase):
         """An operator learns which option to mend."""
         with self.assertRaisesRegex(ValueError, "cpu_shared_set"):
             CpuSets.parse("1-3", "one")
-
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(cpu_policy))

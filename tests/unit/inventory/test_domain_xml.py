@@ -2,11 +2,10 @@
 import tracemalloc
 import unittest
 
-from iat_nova.inventory import attachments, domain_xml
+from iat_nova.inventory import domain_xml
 from iat_nova.inventory.attachments import XmlDevice
 from iat_nova.model import Attachment, AttachmentKind, DeviceModel, message
 from tests import nova_shapes as shapes
-from tests.unit import frozen
 
 MAC = "fa:16:3e:00:00:01"
 
@@ -259,12 +258,3 @@ class AttachmentTest(unittest.TestCase):
                 found = read(xml)
                 self.assertEqual(1, len(found.devices))
                 self.assertEqual("device-unwatched", found.warnings[-1].code)
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        for module in (domain_xml, attachments):
-            with self.subTest(module.__name__):
-                self.assertEqual([], frozen.changeable(module))
-                self.assertTrue(frozen.values(module))

@@ -7,7 +7,6 @@ from xml.etree import ElementTree
 from iat_nova.inventory import nova_metadata
 from iat_nova.model import message
 from tests import nova_shapes as shapes
-from tests.unit import frozen
 
 
 def read(meta):
@@ -97,7 +96,3 @@ class MetadataTest(unittest.TestCase):
         parts = ("<nova:name/>", "<nova:owner><nova:project uuid='p1'/></nova:owner>")
         found = read(f"<metadata>{instance(*parts)}</metadata>")
         self.assertEqual((None, "p1", None), (found.name, found.project, found.project_name))
-
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(nova_metadata))

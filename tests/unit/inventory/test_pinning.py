@@ -7,7 +7,6 @@ from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.domain_xml import LibvirtDomain
 from iat_nova.inventory.nova_metadata import NovaMetadata
 from iat_nova.model import message
-from tests.unit import frozen
 
 ONLINE = frozenset(range(8))
 SETS = CpuSets.parse("4-7", "0-3")
@@ -272,10 +271,3 @@ class ConflictTest(unittest.TestCase):
         """Two vCPUs of one guest on one CPU are no conflict."""
         (found,) = place(guest("a", v0={4}, v1={4}))
         self.assertEqual(({4}, set(), ()), (found.dedicated, found.floating, found.warnings))
-
-
-class ValuesTest(unittest.TestCase):
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(pinning))
-        self.assertTrue(frozen.values(pinning))

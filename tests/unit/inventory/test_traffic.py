@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import unittest
 
-from iat_nova.inventory import traffic
 from iat_nova.inventory.traffic import Traffic
-from tests.unit import frozen
 
 KEY = ("u", 1, "tap1")
 
@@ -55,7 +53,3 @@ class TrafficTest(unittest.TestCase):
         """A device that carried nothing has the rate zero, which is known."""
         self.rate(10.0, 1000)
         self.assertEqual(0.0, self.rate(11.0, 1000))
-
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(traffic))

@@ -7,7 +7,6 @@ import unittest
 from iat_nova.model import DDIO, DomainInventory, Priority, Rates, Sample, TenantKind
 from iat_nova.strategies.pollute_buffer import judge
 from iat_nova.strategies.readings import Look
-from tests.unit import frozen
 from tests.unit.build import domain, tenant
 
 PC, BE = Priority.PC, Priority.BE
@@ -31,10 +30,6 @@ class NowTest(unittest.TestCase):
                 self.assertEqual({"a"}, set(now.looks) - {DDIO})
                 expected = None if lines is None else Look(0.0, 0.0, 0.0, lines)
                 self.assertEqual(expected, now.looks.get(DDIO))
-
-    def test_frozen(self):
-        """No value can be changed, nor get another attribute."""
-        self.assertEqual([], frozen.changeable(judge))
 
 
 class GainTest(unittest.TestCase):
