@@ -23,7 +23,7 @@ from iat_nova.cmd.base import (
 )
 from iat_nova.common.plugins import PluginError
 from iat_nova.conf import LOCK
-from iat_nova.model import DomainInventory
+from iat_nova.model import DomainInventory, pci_address
 from iat_nova.report import account, decision_page, moments, port_account, times, words
 from iat_nova.report.account import Account
 from iat_nova.report.moments import Loop, Moment
@@ -34,7 +34,6 @@ from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Event, EventKind, Iteration, RecordError, SettingsInForce
 
 _NUMBER = re.compile(r"#(\d+)")
-_PCI_ADDRESS = re.compile(r"(?:[0-9a-f]{4,8}:)?[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
 
 class Explain(Page):
@@ -152,12 +151,12 @@ examples:
         if what is None or _NUMBER.fullmatch(what) or is_time(what):
             return None
         if parsed_args.verify or parsed_args.exact:
-            named = "a port" if _PCI_ADDRESS.fullmatch(what) else "a guest"
+            named = "a port" if pci_address(what) else "a guest"
             raise Failure(f"{what!r} names {named}; --verify and --exact want a time", EXIT_USAGE)
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
         with self.history(parsed_args) as reader:
-            if _PCI_ADDRESS.fullmatch(what):
+            if pci_address(what):
                 found, seen_s = guests.port(reader, what)
                 told: Account | PortAccount = port_account.give(reader, seen, found, seen_s)
             else:

@@ -19,6 +19,7 @@ from iat_nova.common.readers import CONFIGURATION
 from iat_nova.common.untrusted import shortened
 from iat_nova.conf import GROUP, STATE_DIR, STATE_DIR_VARIABLE, ConfigError, Settings
 from iat_nova.conf.options import COMPUTE_OPTS, IAT_OPTS, OS_VIF_OVS_OPTS
+from iat_nova.model import pci_address
 from iat_nova.model.message import message, verbatim
 
 
@@ -87,7 +88,6 @@ _LOCATION = re.compile(r"LocationInfo\(.*?detail='([^']*)'\)")
 
 
 _MOST = 10**9  # seconds, hours or days of an option
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 def _ports(
@@ -97,7 +97,7 @@ def _ports(
     if ports and not allowed:
         raise ConfigError(message("option-needs-port-dca", option=option))
     for port in ports:
-        if not _PCI_ADDRESS.fullmatch(port):
+        if pci_address(port) != port:
             raise ConfigError(message("option-no-address", option=option, found=port))
         if port in others:
             raise ConfigError(message("option-port-twice", option=option, port=port))

@@ -1,14 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All forms in which a domain's XML attaches a guest to a network or assigns a device."""
+"""All forms in which a domain's XML attaches a guest to a network, a device or a storage target."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import re
 from xml.etree import ElementTree
 
+from iat_nova.common.untrusted import shortened
 from iat_nova.model import Attachment, AttachmentKind, Message, message
 from iat_nova.model.message import MessageError
+
+_ARGUMENTS = (
+    "{http://libvirt.org/schemas/domain/qemu/1.0}commandline/*"  # given to QEMU as they are
+)
+_TARGETS = re.compile(r"vhost-user-(?:blk|scsi|fs)|vhost-scsi")  # QEMU's devices
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -28,39 +35,61 @@ class _Unintelligible(MessageError):
 
 
 def parse(domain: ElementTree.Element) -> tuple[tuple[XmlDevice, ...], tuple[Message, ...]]:
-    """Return a domain's devices, in the XML's order, and a warning for each unknown device."""
+    """Return a domain's devices, in the XML's order.
+
+    Unknown devices, and storage that other threads serve, have a warning.
+    """
     devices: list[XmlDevice] = []
     warnings: list[Message] = []
-    found = [(element, _interface) for element in domain.iterfind("devices/interface")]
-    found += [  # usb, scsi, mdev do not use DDIO
-        (element, _hostdev)
-        for element in domain.iterfind("devices/hostdev")
-        if element.get("type") == "pci"
-    ]
-    for element, read in found:
+    for element in (*domain.iterfind("devices/*"), *domain.iterfind(_ARGUMENTS)):
         try:
-            devices.append(read(element))
+            device = _read(element)
         except _Unintelligible as error:
             warnings.append(message("device-unwatched", cause=error.message))
+            continue
+        if device is None:
+            continue
+        devices.append(device)
+        if device.attachment.kind is AttachmentKind.TARGET or element.get("type") == "nvme":
+            served = device.attachment.device
+            warnings.append(message("storage-threads-unmanaged", device=served))
     return tuple(devices), tuple(warnings)
 
 
-def _hostdev(element: ElementTree.Element) -> XmlDevice:
-    """Read a flavor's PCI alias or a whole NIC: only sysfs distinguishes VFs, PFs and others."""
-    return XmlDevice(Attachment(AttachmentKind.PCI, _pci_address(element, message("hostdev"))))
+def _read(element: ElementTree.Element) -> XmlDevice | None:
+    """Read one device; None for a device of a kind that does not use DDIO, and no vhost target."""
+    match element.tag, element.get("type", ""):
+        case "interface", kind:
+            return _interface(element, kind)
+        case "hostdev", "pci":  # a PCI alias or a whole NIC: only sysfs distinguishes these
+            return XmlDevice(Attachment(AttachmentKind.PCI, _pci_address(element)))
+        case "hostdev", "scsi_host" if _get(element, "source", "protocol") == "vhost":
+            target = "wwpn"
+        case "disk", "vhostuser":
+            target = "path"
+        case "disk", "vhostvdpa":
+            device = _required(element, "source", "dev")
+            return XmlDevice(Attachment(AttachmentKind.VDPA, device))
+        case "disk", "nvme":  # QEMU's own driver
+            return XmlDevice(Attachment(AttachmentKind.PCI, _pci_address(element)))
+        case "filesystem", _ if _get(element, "source", "socket"):  # else libvirt starts the server
+            target = "socket"
+        case _:
+            named = _TARGETS.search(element.get("value", ""))
+            return XmlDevice(Attachment(AttachmentKind.TARGET, named[0])) if named else None
+    return XmlDevice(Attachment(AttachmentKind.TARGET, _required(element, "source", target)))
 
 
-def _interface(element: ElementTree.Element) -> XmlDevice:
+def _interface(element: ElementTree.Element, kind: str) -> XmlDevice:
     mac = _get(element, "mac", "address")
     mac = mac.lower() if mac else None
     # Neutron's port, if the XML has its id; OVSDB is the better source.
     port = _get(element, "virtualport/parameters", "interfaceid")
     make = functools.partial(Attachment, mac=mac, port=port)
     target = _get(element, "target", "dev")
-    match element.get("type", ""):
+    match kind:
         case "hostdev":
-            address = _pci_address(element, message("interface-hostdev"))
-            return XmlDevice(make(AttachmentKind.VF, address))
+            return XmlDevice(make(AttachmentKind.VF, _pci_address(element)))
         case "direct":
             # Named by the lower device (a VF, if Nova made it): the name `macvtapN` has no meaning.
             below, mode = _required(element, "source", "dev"), _get(element, "source", "mode")
@@ -69,13 +98,12 @@ def _interface(element: ElementTree.Element) -> XmlDevice:
         case "vdpa":
             return XmlDevice(make(AttachmentKind.VDPA, _required(element, "source", "dev")))
         case "vhostuser":
-            # Otherwise named by the socket, whose last part is the port's name in OVS.
+            # Otherwise named by the socket, whose last part is mostly the port's name in OVS.
+            path = _get(element, "source", "path")
             name = target or _required(element, "source", "path").rpartition("/")[2]
-            return XmlDevice(make(AttachmentKind.VHOST_USER, name))
-        case "bridge" | "ethernet" | "network" as kind:
-            tap = target or mac
-            if tap is None:
-                raise _Unintelligible(message("interface-without-target", type=kind))
+            return XmlDevice(make(AttachmentKind.VHOST_USER, name, vhost_path=path))
+        case "bridge" | "ethernet" | "network":
+            tap = target or mac or _required(element, "target", "dev")
             bridge = _get(element, "source", "bridge")  # qbr... with the hybrid plug
             return XmlDevice(make(AttachmentKind.TAP, tap, bridge=bridge), target)
         case unknown:
@@ -90,24 +118,24 @@ def _get(element: ElementTree.Element, child: str, attribute: str) -> str | None
 def _required(element: ElementTree.Element, child: str, attribute: str) -> str:
     value = _get(element, child, attribute)
     if value is None:
-        said = message(
-            "interface-without", type=element.get("type"), child=child, attribute=attribute
-        )
-        raise _Unintelligible(said)
+        raise _Unintelligible(_without(element, f"<{child} {attribute}=...>"))
     return value
 
 
-def _pci_address(element: ElementTree.Element, device: Message) -> str:
+def _without(element: ElementTree.Element, part: str) -> Message:
+    return message("device-without", element=element.tag, type=element.get("type"), part=part)
+
+
+def _pci_address(element: ElementTree.Element) -> str:
     """Return ``dddd:bb:ss.f`` from `<source><address .../>`, hexadecimal with or without 0x."""
     address = element.find("source/address")
-    if address is None:
-        raise _Unintelligible(message("device-without-address", device=device))
+    given = {} if address is None else address.attrib
     try:
         domain, bus, slot, function = (
-            int(address.get(part, default), 16)
+            int(given.get(part, default), 16)
             for part, default in (("domain", "0"), ("bus", ""), ("slot", ""), ("function", "0"))
         )
     except ValueError:
-        said = message("device-address-unreadable", device=device, address=str(address.attrib))
+        said = _without(element, f"<address>: {shortened(str(given))}")
         raise _Unintelligible(said) from None
     return f"{domain:04x}:{bus:02x}:{slot:02x}.{function:x}"

@@ -22,7 +22,7 @@ from iat_nova.common.untrusted import bounded_int, shortened
 from iat_nova.inventory import ovs_rpc, pmd, pmd_stats
 from iat_nova.inventory.ovsdb import Follower, Rows
 from iat_nova.inventory.traffic import Traffic
-from iat_nova.model import Message, PmdThread, SwitchPort, VirtualSwitch, message
+from iat_nova.model import USERSPACE, Message, PmdThread, SwitchPort, VirtualSwitch, message
 
 DATABASE = "Open_vSwitch"
 COLUMNS: Mapping[str, tuple[str, ...]] = {
@@ -37,9 +37,9 @@ COLUMNS: Mapping[str, tuple[str, ...]] = {
 (a new pmd-cpu-mask, a port). The PMD threads may then be different.
 """
 
-USERSPACE = "netdev"  # the datapath type with PMD threads; "" and "system" are the kernel's
 _PID_BYTES = 32  # a PID of at most seven digits, and a line's end
 _MOST = 2**31 - 1  # of an option that is a number; ovs-vswitchd reads C integers
+_FAILED = -1  # the number of a port that ovs-vswitchd could not open: it has no device
 _RXQ_SHOW = "dpif-netdev/pmd-rxq-show"
 Statistics = tuple[int | None, int | None]
 """A port's packets, received and sent, and its dropped packets; None: not counted."""
@@ -165,6 +165,8 @@ class OvsSource:
             found = self._absence.apply(found, time.monotonic())
             if found.source == "pmd-rxq-show":
                 threads = self._threads(deadline)
+                if self._pmd_stats.unknown_form:
+                    warnings += (message("pmd-stats-unknown"),)
         return VirtualSwitch(
             bridges=picture.bridges,
             ports=ports,
@@ -282,6 +284,8 @@ def _port(interface: Any, bridge: str, warnings: list[Message]) -> SwitchPort:
         rx_descriptors=numbers.get("n_rxq_desc"),
         rx_queues=numbers.get("n_rxq"),
         mtu=next(iter(interface.mtu), None),
+        cards=() if _FAILED in getattr(interface, "ofport", ()) else None,
+        vhost_path=options.get("vhost-server-path"),
     )
 
 

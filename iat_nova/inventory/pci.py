@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """PCI devices in sysfs: VF or PF, socket, net device, speed.
 
-Files: `/sys/bus/pci/devices/<address>/{class,physfn,numa_node,net}`,
-`/sys/class/net/<name>/{speed,dev_port,phys_port_name}` and
+Files: `/sys/bus/pci/devices/<address>/{class,physfn,numa_node,net}`, `/sys/bus/auxiliary/devices`,
+`/sys/class/net/<name>/{address,speed,dev_port,phys_port_name,lower_*}` and
 `/sys/bus/vdpa/devices/<name>/vhost-vdpa-<n>` (kernel: Documentation/ABI/testing/sysfs-bus-pci,
 sysfs-class-net, sysfs-bus-vdpa; drivers/vhost/vdpa.c; phys_port_name: net/devlink/port.c). Nothing
 is cached: each call reads the present state of the machine. Unreadable values are None.
@@ -14,11 +14,16 @@ import dataclasses
 import errno
 import pathlib
 import re
+from collections.abc import Iterable
 
-from iat_nova.common.kernel_files import absent, names, number_of, target, text_of
+from iat_nova.common.kernel_files import absent, exists, names, number_of, target, text_of
 from iat_nova.model import Attachment, AttachmentKind, Nic
+from iat_nova.model.devices import Cards
 
 _ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+_MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
+_NAME = re.compile(r"(?:/dev/)?(?!\.{1,2}$)[^/\0\ud800-\udfff]{1,60}")
+_LOWER = "lower_"  # begins the links of a bond or VLAN to its interfaces
 _NETWORK_CLASS = "0x02"  # base class of the PCI class code
 _VHOST_VDPA = re.compile(r"vhost-vdpa-\d+")
 _UPLINK = re.compile(r"(l\d+)?p\d+(s\d+)?")  # a port of the card: p0; of a line card; split
@@ -35,6 +40,7 @@ class Pci:
         self._devices = root / "bus/pci/devices"
         self._class = root / "class"
         self._vdpa = root / "bus/vdpa/devices"
+        self._auxiliary = root / "bus/auxiliary/devices"
 
     def physfn(self, address: str) -> str | None:
         """Return the PCI address of a VF's physical function; None if not known to be a VF."""
@@ -74,7 +80,7 @@ class Pci:
         return mbps / 1000 if mbps is not None and mbps > 0 and mbps not in _UNKNOWN_MBPS else None
 
     def address_behind(self, device: str) -> str | None:
-        """Return the PCI address behind a net device or a ``/dev/vhost-vdpa-N`` node.
+        """Return the PCI address behind a net or auxiliary device or a ``/dev/vhost-vdpa-N`` node.
 
         The device may be a child of other devices (a vdpa device, a subfunction): the nearest PCI
         device among its ancestors counts. None for a device that is absent or not behind PCI.
@@ -82,7 +88,7 @@ class Pci:
         name = device.removeprefix("/dev/")
         vdpa = names(self._vdpa) if _VHOST_VDPA.fullmatch(name) else []
         nodes = (self._vdpa / one / name for one in vdpa)
-        for path in (self._class / "net" / name, *nodes):
+        for path in (self._class / "net" / name, self._auxiliary / name, *nodes):
             try:
                 real = path.resolve(strict=True)
             except OSError as error:
@@ -94,6 +100,30 @@ class Pci:
             found = (part for part in reversed(real.parts) if _ADDRESS.fullmatch(part))
             return next(found, None)
         return None
+
+    def cards(self, name: str) -> Cards | None:
+        """Return the PCI addresses behind an interface, a MAC, or a device's address or name.
+
+        A virtual function comes with its physical function, a bond or VLAN with its lower
+        interfaces. The result is empty if no PCI device is behind, and None if nothing has the
+        name.
+        """
+        if not _NAME.fullmatch(name):
+            return None
+        if _MAC.fullmatch(name):
+            alike = [one for one in names(self._class / "net") if self._mac(one) == name]
+            return self._union(alike) if alike else None
+        address = name if _ADDRESS.fullmatch(name) else self.address_behind(name)
+        if address is not None:
+            return tuple(filter(None, (address, self.physfn(address))))
+        if not exists(self._class / "net" / name):
+            return None
+        links = names(self._class / "net" / name)
+        return self._union(one[len(_LOWER) :] for one in links if one.startswith(_LOWER))
+
+    def _union(self, interfaces: Iterable[str]) -> Cards:
+        found = (card for one in sorted(interfaces) for card in self.cards(one) or ())
+        return tuple(dict.fromkeys(found))
 
     def nics(self) -> tuple[Nic, ...]:
         """Return all physical functions that are network controllers, by address.
@@ -110,7 +140,13 @@ class Pci:
         ports = self.net_names(address)
         speeds = [speed for name in ports if (speed := self.speed_gbps(name)) is not None]
         name = ports[0] if ports else None
-        return Nic(address, name, self.numa_node(address), sum(speeds) if speeds else None)
+        mac = self._mac(name) if name else None
+        speed = sum(speeds) if speeds else None
+        return Nic(address, name, self.numa_node(address), speed, mac)
+
+    def _mac(self, name: str) -> str | None:
+        """Return an interface's MAC; None for an interface that is being removed (EINVAL)."""
+        return text_of(self._class / "net" / name / "address", errno.EINVAL).lower() or None
 
     def locate(self, attachment: Attachment) -> Attachment:
         """Add physical function and NUMA node, and determine the kind of a `<hostdev>`."""

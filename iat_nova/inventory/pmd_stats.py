@@ -15,7 +15,7 @@ from iat_nova.model import PmdThread
 METHOD = "dpif-netdev/pmd-stats-show"
 WINDOW_S = 1.0  # readings may come in bursts: rates need two readings this far apart
 
-_HEAD = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):\s*$")
+_HEAD = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):\s*$", re.MULTILINE)
 _COUNT = re.compile(r"^\s+([a-z][a-z. ]*?): ([0-9]{1,20})\b")
 _NAMES = ("packets received", "miss with failed upcall", "processing cycles", "idle cycles")
 
@@ -57,6 +57,7 @@ class PmdStats:
         self._before: dict[int, PmdCounts] = {}
         self._at_s = 0.0
         self._last: tuple[PmdThread, ...] = ()
+        self.unknown_form = False  # threads without a name that Open vSwitch has used since 2.10
 
     def update(self, now_s: float, text: str) -> tuple[PmdThread, ...]:
         """Return each thread's activity since the last reading, the lowest CPU first.
@@ -66,6 +67,7 @@ class PmdStats:
         """
         if self._before and now_s - self._at_s < WINDOW_S:
             return self._last
+        self.unknown_form = _HEAD.search(text) is not None and _NAMES[0] not in text
         before, self._before = self._before, parse(text)
         passed_s, self._at_s = now_s - self._at_s, now_s
         self._last = tuple(

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os.path
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.traffic import Key, Traffic
 from iat_nova.model import (
     Attachment,
+    AttachmentKind,
     DeviceModel,
     Facts,
     Guest,
@@ -99,7 +101,7 @@ class Reconciler:
         online = frozenset(host.online_cpus)
         guests = self._guests.update(lambda: self._guest_source.guests(online))
         source = self._switch_source
-        switch = self._switch.update(lambda: None if source is None else source.switch())
+        switch = self._switch.update(lambda: None if source is None else self._resolved(source))
         joined = self._joined.update(lambda: self._with_devices(guests, switch))
         waiting = {name: each.waiting_for for name, each in self._sources.items()}
         for name, each in self._sources.items():
@@ -122,13 +124,25 @@ class Reconciler:
         ]
         return Facts(host, joined, switch, tuple(problems))
 
+    def _resolved(self, source: OvsSource) -> VirtualSwitch | None:
+        """Read the switch, with the cards of its ports as sysfs knows these."""
+        switch = source.switch()
+        return None if switch is None else switch.resolved(self._pci.cards)
+
     def _with_devices(
         self, guests: Sequence[Guest], switch: VirtualSwitch | None
     ) -> tuple[Guest, ...]:
         """Join guests with their ports and the host's devices, and compute packet rates."""
         ports = _ports_by_guest(switch)
+        unnamed = ports.get(None, ())
         joined = [
-            (guest, [self._located(one, ports.get(guest.uuid, ())) for one in guest.attachments])
+            (
+                guest,
+                [
+                    self._located(one, ports.get(guest.uuid, ()), unnamed)
+                    for one in guest.attachments
+                ],
+            )
             for guest in guests
         ]
         counts = {
@@ -149,8 +163,10 @@ class Reconciler:
             for guest, attachments in joined
         )
 
-    def _located(self, attachment: Attachment, ports: Sequence[SwitchPort]) -> Attachment:
-        return self._pci.locate(_with_port(attachment, _port_of(attachment, ports)))
+    def _located(
+        self, attachment: Attachment, own: Sequence[SwitchPort], unnamed: Sequence[SwitchPort]
+    ) -> Attachment:
+        return self._pci.locate(_with_port(attachment, _port_of(attachment, own, unnamed)))
 
     def _read_host(self) -> tuple[HostFacts, list[SourceProblem]]:
         try:
@@ -163,23 +179,42 @@ class Reconciler:
         return self._host, []
 
 
-def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str, list[SwitchPort]]:
-    ports: dict[str, list[SwitchPort]] = {}
+def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str | None, list[SwitchPort]]:
+    ports: dict[str | None, list[SwitchPort]] = {}
     for port in switch.ports if switch is not None else ():
-        if port.vm_uuid is not None:
-            ports.setdefault(port.vm_uuid, []).append(port)
+        ports.setdefault(port.vm_uuid, []).append(port)
     return ports
 
 
-def _port_of(attachment: Attachment, ports: Sequence[SwitchPort]) -> SwitchPort | None:
-    """Find the switch's port of an attachment: by MAC, else by name.
+def _port_of(
+    attachment: Attachment, own: Sequence[SwitchPort], unnamed: Sequence[SwitchPort]
+) -> SwitchPort | None:
+    """Find the switch's port of an attachment: by MAC, by vhost-user socket, else by name.
 
-    The MAC also identifies a hybrid plug's ``qvo...`` and the representor of a VF.
+    The MAC also identifies a hybrid plug's ``qvo...`` and the representor of a VF. `unnamed`: ports
+    that name no guest, which a vhost-user interface may have.
     """
-    for port in ports:
+    for port in own:
         if attachment.mac and port.mac and port.mac.lower() == attachment.mac:
             return port
+    ports = (*own, *unnamed) if attachment.kind is AttachmentKind.VHOST_USER else own
+    for port in ports:
+        if (
+            attachment.vhost_path
+            and port.vhost_path
+            and _same(attachment.vhost_path, port.vhost_path)
+        ):
+            return port
     return next((port for port in ports if port.name == attachment.device), None)
+
+
+def _same(socket: str, other: str) -> bool:
+    """Tell whether two paths are of one socket; /var/run is /run."""
+    paths = (os.path.normpath(one) for one in (socket, other))
+    return (
+        len({one.removeprefix("/var") if one.startswith("/var/run/") else one for one in paths})
+        == 1
+    )
 
 
 def _with_port(attachment: Attachment, port: SwitchPort | None) -> Attachment:
@@ -195,6 +230,7 @@ def _with_port(attachment: Attachment, port: SwitchPort | None) -> Attachment:
         packets = port.packets
     return dataclasses.replace(
         attachment,
+        device=port.name if attachment.kind is AttachmentKind.VHOST_USER else attachment.device,
         port=port.iface_id or attachment.port,
         bridge=port.bridge,
         packets=packets,

@@ -27,8 +27,10 @@ from iat_nova.model.decisions import (
     Sample,
     Step,
 )
+from iat_nova.model.devices import pci_address
 from iat_nova.model.facts import (
     EIGHTHS,
+    USERSPACE,
     Attachment,
     AttachmentKind,
     BandwidthControl,

@@ -7,12 +7,13 @@ import dataclasses
 import enum
 from collections.abc import Iterable, Mapping
 
+from iat_nova.model.devices import Cards, LookUp, cards_of
 from iat_nova.model.message import Message
 from iat_nova.model.ways import WayMask
 
 
 class AttachmentKind(enum.StrEnum):
-    """The forms of a guest's connection to the network (facts of libvirt's domain XML)."""
+    """The forms of a guest's connection to devices (facts of libvirt's domain XML)."""
 
     VF = "vf"  # <interface type='hostdev'>, <hostdev> of a virtual function
     PF = "pf"  # <hostdev> of a whole physical function
@@ -20,7 +21,8 @@ class AttachmentKind(enum.StrEnum):
     VDPA = "vdpa"  # <interface type='vdpa'>
     VHOST_USER = "vhost-user"  # <interface type='vhostuser'>
     TAP = "tap"  # <interface type='bridge' | 'ethernet' | 'network'>
-    PCI = "pci"  # <hostdev> of a device that is not a network card
+    PCI = "pci"  # <hostdev> or <disk> of a PCI device that is not a network card
+    TARGET = "vhost-target"  # storage of another process, such as SPDK: vhost-user, vhost-scsi
 
 
 class DeviceModel(enum.StrEnum):
@@ -52,6 +54,7 @@ class Attachment:
     packets: int | None = None
     packets_per_s: float | None = None
     exclusive: bool = True
+    vhost_path: str | None = None  # of a vhost-user socket
 
     @property
     def model(self) -> DeviceModel:
@@ -67,6 +70,7 @@ _MODELS = {
     AttachmentKind.VHOST_USER: DeviceModel.AGGREGATION,
     AttachmentKind.TAP: DeviceModel.NONE,  # the kernel's stack has no cores of its own
     AttachmentKind.PCI: DeviceModel.NONE,
+    AttachmentKind.TARGET: DeviceModel.NONE,
 }
 
 
@@ -102,9 +106,17 @@ class Guest:
     offline_cpus: tuple[int, ...] = ()
 
 
+USERSPACE = "netdev"
+"""The datapath type with PMD threads; "" and "system" are the kernel's."""
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class SwitchPort:
-    """One interface of Open vSwitch; `vm_uuid` is the UUID of the attached guest."""
+    """One interface of Open vSwitch; `vm_uuid` is the UUID of the attached guest.
+
+    `dpdk_device`: ``options:dpdk-devargs``, as long as `cards` does not know the cards that it
+    names (None). `vhost_path`: path of the guest's vhost-user socket.
+    """
 
     name: str
     bridge: str
@@ -118,6 +130,14 @@ class SwitchPort:
     mtu: int | None = None  # bytes
     packets: int | None = None  # received and sent
     drops: int | None = None  # received or to be sent, and dropped for any reason
+    cards: Cards | None = None
+    vhost_path: str | None = None
+
+    def resolved(self, look_up: LookUp) -> SwitchPort:
+        """Return the port with its cards, if `look_up` knows these."""
+        cards = cards_of(self.name, self.type, self.dpdk_device, look_up)
+        device = self.dpdk_device if cards is None else None
+        return dataclasses.replace(self, cards=cards, dpdk_device=device)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -168,19 +188,33 @@ class VirtualSwitch:
     pmd_threads: tuple[PmdThread, ...] = ()
     drops_per_s: float | None = None
 
+    @property
+    def unknown_cards(self) -> tuple[SwitchPort, ...]:
+        """The ports of userspace datapaths whose cards are unknown: these may be any cards."""
+        return tuple(filter(self._is_unknown, self.ports))
+
+    def _is_unknown(self, port: SwitchPort) -> bool:
+        return port.cards is None and self.bridges.get(port.bridge) == USERSPACE
+
+    def resolved(self, look_up: LookUp) -> VirtualSwitch:
+        """Return the switch with the cards of its ports, as far as `look_up` knows these."""
+        ports = (port.resolved(look_up) if self._is_unknown(port) else port for port in self.ports)
+        return dataclasses.replace(self, ports=tuple(ports))
+
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Nic:
     """A physical function that carries traffic of tenants or of the switch.
 
-    A physical function may have several ports. `name` is the first port's name, `speed_gbps` the
-    sum of all ports.
+    A physical function may have several ports. `name` and `mac` are the first port's, `speed_gbps`
+    is the sum of all ports.
     """
 
     address: str  # PCI
     name: str | None  # net device; None when a userspace driver has it
     numa_node: int | None
     speed_gbps: float | None  # of the ports whose links are up; None: unknown
+    mac: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -386,6 +420,12 @@ class Facts:
     def waiting_for(self) -> tuple[Message, ...]:
         """The configured sources that have never been read."""
         return tuple(one.message for one in self.problems if one.kind is Trouble.WAITING)
+
+    def __post_init__(self) -> None:
+        """Resolve ports that only `host` can: of an emulated host, or of a file of facts."""
+        if self.switch is not None and self.switch.unknown_cards:
+            names = {name: (nic.address,) for nic in self.host.nics for name in (nic.name, nic.mac)}
+            object.__setattr__(self, "switch", self.switch.resolved(names.get))
 
     @property
     def lasting(self) -> Facts:

@@ -6,14 +6,12 @@ from __future__ import annotations
 import dataclasses
 import enum
 import math
-import re
 from collections import Counter
 from collections.abc import Iterable
 
+from iat_nova.model.devices import pci_address
 from iat_nova.model.facts import CacheDomain, DcaPort, DeviceModel
 from iat_nova.model.message import Message, message
-
-_PCI_ADDRESS = re.compile(r"[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
 
 
 class Priority(enum.StrEnum):
@@ -144,7 +142,7 @@ class Tenant:
     @property
     def has_device(self) -> bool:
         """Whether a device of its own writes for the tenant: a card, a VF, a disk."""
-        passed_through = any(map(_PCI_ADDRESS.fullmatch, self.devices))
+        passed_through = any(map(pci_address, self.devices))
         return passed_through or self.model is DeviceModel.SLICING
 
     @property
@@ -160,10 +158,15 @@ class Tenant:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class DomainInventory:
-    """The tenants of one cache domain: the inventory that `step` receives."""
+    """The tenants of one cache domain: the inventory that `step` receives.
+
+    `elsewhere`: devices whose owners have no CPU in this domain, by PCI address; also the names of
+    the stack's ports whose cards are unknown.
+    """
 
     domain: CacheDomain
     tenants: tuple[Tenant, ...]
+    elsewhere: tuple[str, ...] = ()
 
     def behind(self, port: str) -> tuple[Tenant, ...]:
         """Return the tenants whose devices write through a port of `CacheDomain.device_ports`.
@@ -175,6 +178,16 @@ class DomainInventory:
     def below(self, port: DcaPort) -> tuple[Tenant, ...]:
         """Return the tenants with a device below a root port."""
         return tuple(one for one in self.tenants if not set(port.devices).isdisjoint(one.devices))
+
+    def owns_all(self, devices: Iterable[str]) -> bool:
+        """Tell whether the owners of all these devices are known, and have CPUs in this domain.
+
+        If not, ways and DDIO of the devices' port must stay. A device of the stack without a PCI
+        address is a port whose card is unknown: the card may be any of the devices.
+        """
+        stack = (one.devices for one in self.tenants if one.priority is Priority.STACK)
+        known = all(pci_address(one) for ones in (self.elsewhere, *stack) for one in ones)
+        return known and set(devices).isdisjoint(self.elsewhere)
 
     @property
     def names(self) -> dict[str, str]:

@@ -11,6 +11,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from iat_nova.common.untrusted import shortened
 from iat_nova.model import (
     UNLIMITED,
     Attachment,
@@ -27,6 +28,7 @@ from iat_nova.model import (
     VirtualSwitch,
     WayRequest,
     message,
+    pci_address,
 )
 from iat_nova.model.message import Value
 from iat_nova.model.reasons import Code, Reason
@@ -91,15 +93,18 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
     reasons = {key: verdict.reason for key, verdict in verdicts.items()}
     reasons |= _own_reasons(rules, facts.switch)
     domains = {}
+    devices = _everyones_devices(facts)
     for seen in facts.host.domains:
         domain = dataclasses.replace(seen, reserved_ways=seen.reserving(rules.reserved_ways))
         tenants = _tenants(rules, facts, domain, verdicts, owners)
-        domains[domain.id] = DomainInventory(domain, tenants)
+        here = {device for tenant in tenants for device in tenant.devices}
+        elsewhere = tuple(sorted(devices - here))
+        domains[domain.id] = DomainInventory(domain, tenants, elsewhere)
         warnings += _shortages(domain, tenants)
     warnings += _not_limited(domains.values())
     everyone = (tenant for inventory in domains.values() for tenant in inventory.tenants)
     stacked = any(tenant.kind is TenantKind.STACK for tenant in everyone)
-    of_switch = () if facts.switch is None or stacked else facts.switch.warnings
+    of_switch = () if stacked else _of_switch(facts.switch)
     found = [Reason(Code.SOURCE, message("ask-doctor", problem=one)) for one in facts.warnings]
     found += [Reason(Code.TENANTS, one) for one in warnings]
     found += [Reason(Code.SOURCE, one) for one in of_switch]
@@ -239,11 +244,35 @@ def _stack(
         ways=ways,
         model=DeviceModel.AGGREGATION,
         class_name=STACK,
-        devices=tuple(p.dpdk_device or p.name for p in switch.ports if p.type == "dpdk"),
-        warnings=(*switch.warnings, *owners.notes.get(STACK, ()), *problems),
-        # Arguments follow the address: 0000:3b:00.0,representor=[0]
-        ports=domain.ports_of((one.dpdk_device or "").split(",")[0] for one in switch.ports),
+        devices=_stack_devices(switch),
+        warnings=(*_of_switch(switch), *owners.notes.get(STACK, ()), *problems),
+        ports=domain.ports_of(_stack_devices(switch)),
     )
+
+
+def _stack_devices(switch: VirtualSwitch | None) -> tuple[str, ...]:
+    """Return the addresses of the switch's cards, and the names of ports with unknown cards."""
+    if switch is None:
+        return ()
+    cards = (card for port in switch.ports for card in port.cards or ())
+    return tuple(dict.fromkeys((*cards, *(port.name for port in switch.unknown_cards))))
+
+
+def _of_switch(switch: VirtualSwitch | None) -> tuple[Message, ...]:
+    """Return the warnings of the switch."""
+    if switch is None:
+        return ()
+    unknown = (
+        message("port-card-unknown", port=one.name, device=shortened(one.dpdk_device or one.name))
+        for one in switch.unknown_cards
+    )
+    return (*switch.warnings, *unknown)
+
+
+def _everyones_devices(facts: Facts) -> frozenset[str]:
+    """Return the PCI addresses of all owned devices, and the stack's ports with unknown cards."""
+    guests = (device for one in facts.guests for device in _devices(one.attachments))
+    return frozenset((*filter(pci_address, guests), *_stack_devices(facts.switch)))
 
 
 def _guest(
@@ -272,7 +301,7 @@ def _guest(
         weight=verdict.rule.weight,
         flavor=guest.flavor,
         project=guest.project,
-        devices=tuple(attachment.device for attachment in guest.attachments),
+        devices=_devices(guest.attachments),
         warnings=(*verdict.warnings, *notes, *elsewhere, *problems),
         emulator_cpus=emulator,
         ports=_ports(domain, guest.attachments),
@@ -335,7 +364,7 @@ def _pool(
         model=model_of(attachments),
         class_name=POOL,
         bandwidth_min=rules.pool_bandwidth_min,
-        devices=tuple(one.device for one in attachments),
+        devices=_devices(attachments),
         members=tuple(member.guest.display_name for member in members),
         warnings=(*owners.notes.get(POOL, ()), *problems),
         member_warnings=tuple(of_members),
@@ -356,6 +385,16 @@ def _host(rules: Rules, domain: CacheDomain, cpus: tuple[int, ...]) -> Tenant:
         class_name=HOST,
         warnings=problems,
     )
+
+
+def _devices(attachments: Iterable[Attachment]) -> tuple[str, ...]:
+    """Return a guest's devices; of an interface on a physical function, also the function."""
+    found: dict[str, None] = {}
+    for one in attachments:
+        found[one.device] = None
+        if one.pf is not None and one.exclusive and not pci_address(one.device):
+            found[one.pf] = None
+    return tuple(found)
 
 
 def _ports(domain: CacheDomain, attachments: Iterable[Attachment]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from iat_nova.model import AttachmentKind, Facts, Guest, Message, message
 
 STACK = "stack"
 POOL = "pool"
-_SHARED = frozenset((AttachmentKind.TAP,))
+_SHARED = frozenset((AttachmentKind.TAP, AttachmentKind.TARGET))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

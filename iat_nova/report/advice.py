@@ -30,6 +30,7 @@ SMALLEST_RING = 64
 # are DDIO ways, and may evict one of them.
 CROWDED = 0.1
 
+_POLLED = ("dpdk", "afxdp")  # types of ports whose packets PMD threads take from a card
 OWNING = (AttachmentKind.VF, AttachmentKind.PF, AttachmentKind.VDPA)
 
 
@@ -174,14 +175,16 @@ def with_ring(rings: Iterable[DeviceRings], size: int) -> tuple[DeviceRings, ...
 
 
 def _stack(facts: Facts, domain: CacheDomain) -> Iterable[DeviceRings]:
-    """Yield the rings of the switch's physical ports whose card is on this domain."""
+    """Yield the rings of the switch's ports with a card on this domain, or an unknown card."""
     switch: VirtualSwitch | None = facts.switch
     cards = {nic.address: nic for nic in facts.host.nics}
     for port in switch.ports if switch is not None else ():
-        if port.type != "dpdk":
+        if port.type not in _POLLED or port.cards == ():
             continue
-        card = cards.get((port.dpdk_device or "").split(",")[0])
-        if card is None or _is_here(card.numa_node, domain):
+        known = [cards[one] for one in port.cards or () if one in cards]
+        here = [card for card in known if _is_here(card.numa_node, domain)]
+        if here or not known:
+            card = here[0] if here else None
             yield DeviceRings(
                 owner="Open vSwitch",
                 device=port.name,

@@ -17,6 +17,7 @@ from iat_nova.model import (
     Priority,
     Tenant,
     WayMask,
+    pci_address,
 )
 from iat_nova.report import account, escape, port_table, times, turns, view, waymap, words
 from iat_nova.report.subjects import last_seen
@@ -66,8 +67,7 @@ class PortAccount:
 
 def find(picture: Inventory, address: str) -> tuple[DomainInventory, DevicePort] | None:
     """Return the port with a device of this PCI address, and its cache domain, or None."""
-    address = address.lower()
-    full = address if address.count(":") > 1 else f"0000:{address}"
+    full = pci_address(address)
     for _, inventory in sorted(picture.domains.items()):
         for port in inventory.domain.device_ports:
             if full in (port.id, *port.devices):
@@ -143,6 +143,11 @@ def _why(one: PortAccount) -> Iterator[str]:
         return
     if strategy is not None and strategy != DEFAULT:
         yield f"the strategy {strategy} gives no port ways of its own"
+    elif not one.seen.inventory.owns_all(one.port.devices):
+        yield (
+            "an owner of its devices is unknown, or has no CPU in this cache domain: such a port "
+            "stays in DDIO's ways"
+        )
     elif not one.owners:
         yield "no tenant has a device on it: the host's own, which stays in DDIO's ways"
     elif critical := [_name(one, its) for its in one.owners if _reads(its)]:
@@ -210,7 +215,11 @@ def _behind(one: PortAccount) -> list[str]:
         f"{_name(one, its)} ({its.priority}: {view.PRIORITIES[its.priority]}"
         f"{', with I/O' if its.io and its.priority is not Priority.STACK else ''})"
         for its in one.owners
-    ] or ["no tenant: the host's kernel has it"]
+    ] or [
+        "no tenant: the host's kernel has it"
+        if one.seen.inventory.owns_all(one.port.devices)
+        else "no known tenant of this cache domain"
+    ]
 
 
 def _class(one: PortAccount) -> str:

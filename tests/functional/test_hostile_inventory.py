@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 from iat_nova.inventory import domain_xml, ovs, pinning, pmd
 from iat_nova.inventory.cpu_policy import CpuSets
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
+from iat_nova.inventory.pci import Pci
 from iat_nova.inventory.spool import Spool, SpoolError
+from iat_nova.model import VirtualSwitch
 from tests import nova_shapes as shapes
 
 DIGITS = st.integers(1, 6000).map(lambda count: "9" * count)
@@ -36,9 +38,9 @@ class HostileTest(unittest.TestCase):
         port = types.SimpleNamespace(interfaces=[interface])
         bridge = types.SimpleNamespace(name=name, datapath_type="netdev", ports=[port])
         root = types.SimpleNamespace(other_config=config, dpdk_initialized=True)
-        self.assertEqual(
-            1, len(ovs.read_tables({"Open_vSwitch": [root], "Bridge": [bridge]}).ports)
-        )
+        tables = ovs.read_tables({"Open_vSwitch": [root], "Bridge": [bridge]})
+        switch = VirtualSwitch(tables.bridges, tables.ports, ())
+        self.assertEqual(1, len(switch.resolved(Pci("/sys").cards).ports))
 
         def ask():
             raise OvsUnavailableError("closed")

@@ -61,6 +61,7 @@ class OvsDatabaseTest(OvsTestCase):
             rx_descriptors=2048,
             rx_queues=2,
             mtu=9000,
+            vhost_path="/run/vhu1",
         )
         self.assertEqual(expected, guest)
         self.assertEqual((), self.source.warnings)

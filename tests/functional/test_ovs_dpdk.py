@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real OVS-DPDK: PMD threads on real CPUs and a vhost-user port."""
 
+import dataclasses
 import os
 import shlex
 from unittest import mock
@@ -118,6 +119,9 @@ class DpdkTest(OvsTestCase):
         domain = CacheDomain(id=0, cpus=(0,), ways=11, classes=16, way_bytes=2 << 20)
 
         def facts_of(switch):
+            card = ("0000:3b:00.0",)  # for which DPDK's null driver stands
+            ports = tuple(dataclasses.replace(one, cards=card) for one in switch.ports)
+            switch = dataclasses.replace(switch, ports=ports)
             return Facts(HostFacts("host", (domain,), (0,), ()), (), switch)
 
         asked = advice.advise(facts_of(switch), domain, 2, 2, advice.Assumed())

@@ -63,7 +63,7 @@ def switch_of(scenario, guests):
     ]
     by_uuid = {guest.uuid: one for guest, one in zip(scenario.guests, guests, strict=True)}
     for port in switch.ports:
-        more = f" options:dpdk-devargs={port.dpdk_device}" if port.dpdk_device else ""
+        more = f" options:dpdk-devargs={port.cards[0]}" if port.cards else ""
         if port.vm_uuid:
             guest = by_uuid[port.vm_uuid]
             more += (

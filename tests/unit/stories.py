@@ -90,7 +90,7 @@ def inventory(be_name: str = "be1") -> DomainInventory:
                 (2, 3),
                 WayRequest(1, 2, 8),
                 DeviceModel.AGGREGATION,
-                devices=("dpdk0",),
+                devices=("0000:18:00.0",),
             ),
             Tenant(
                 PC,

@@ -32,14 +32,20 @@ def _change(before: Member, after: Member) -> Message:
 def ports_in_use(plan: Plan, inventory: DomainInventory) -> Plan:
     """Return the plan with DDIO on at root ports, and no port aside, without a tenant's device.
 
-    Nor is a port aside through which packets of a critical tenant come, or of the stack: the tenant
-    reads them from DDIO's ways.
+    The same holds if an owner is unknown or elsewhere. Nor is a port aside through which packets of
+    a critical tenant come, or of the stack: the tenant reads them from DDIO's ways.
     """
-    used = {port.address for port in inventory.domain.dca_ports if inventory.below(port)}
+    domain = inventory.domain
+    used = {
+        port.address
+        for port in domain.dca_ports
+        if inventory.below(port) and inventory.owns_all(port.devices)
+    }
+    stay = {port.id for port in domain.device_ports if inventory.owns_all(port.devices)}
     return dataclasses.replace(
         plan,
         dca_off=tuple(one for one in plan.dca_off if one in used),
-        aside=frozenset(one for one in plan.aside if _may_stay(inventory.behind(one))),
+        aside=frozenset(one for one in plan.aside & stay if _may_stay(inventory.behind(one))),
     )
 
 

@@ -183,7 +183,7 @@ class AttachmentTest(unittest.TestCase):
             (shapes.vdpa(MAC), XmlDevice(Attachment(kind.VDPA, "/dev/vhost-vdpa-0", MAC))),
             (
                 shapes.vhost_user(MAC, "vhu1"),
-                XmlDevice(Attachment(kind.VHOST_USER, "vhu1", MAC)),
+                XmlDevice(Attachment(kind.VHOST_USER, "vhu1", MAC, vhost_path="/run/vhu/vhu1")),
             ),
             (
                 shapes.ethernet(MAC, "tap1"),
@@ -232,6 +232,37 @@ class AttachmentTest(unittest.TestCase):
         element = shapes.vhost_user(MAC, "vhu1").replace("<target dev='vhu1'/>", "")
         self.assertEqual("vhu1", read_device(element).attachment.device)
 
+    def test_storage_of_other_threads(self):
+        """It is named, and a warning says that these threads are not managed."""
+        nvme = (
+            shapes.pci_device("0000:01:00.0").replace("hostdev", "disk").replace("'pci'", "'nvme'")
+        )
+        argument = "<q:commandline xmlns:q='http://libvirt.org/schemas/domain/qemu/1.0'><q:arg"
+        for element, kind, device in (
+            ("<disk type='vhostuser'><source path='/s'/></disk>", AttachmentKind.TARGET, "/s"),
+            ("<hostdev type='scsi_host'><source protocol='vhost' wwpn='naa.5'/></hostdev>",
+             AttachmentKind.TARGET, "naa.5"),
+            ("<filesystem type='mount'><source socket='/f'/></filesystem>",
+             AttachmentKind.TARGET, "/f"),
+            (nvme, AttachmentKind.PCI, "0000:01:00.0"),
+            (f"</devices>{argument} value='vhost-user-blk-pci,id=a'/></q:commandline><devices>",
+             AttachmentKind.TARGET, "vhost-user-blk"),
+        ):  # fmt: skip
+            with self.subTest(element):
+                found = read(shapes.domain("a", run=1, devices=[element]))
+                self.assertEqual([Attachment(kind, device)], [d.attachment for d in found.devices])
+                self.assertIs(DeviceModel.NONE, found.devices[0].attachment.model)
+                expected = message("storage-threads-unmanaged", device=device)
+                self.assertEqual(expected, found.warnings[-1])
+        vdpa = "<disk type='vhostvdpa'><source dev='/dev/vhost-vdpa-0'/></disk>"
+        self.assertIs(AttachmentKind.VDPA, read_device(vdpa).attachment.kind)
+        for element in (
+            "<disk type='file'><source file='/x'/></disk>",
+            "<filesystem type='mount'><source dir='/x'/></filesystem>",
+            "<hostdev type='scsi_host'><source protocol='iscsi'/></hostdev>",
+        ):
+            self.assertEqual((), read(shapes.domain("a", run=1, devices=[element])).devices)
+
     def test_not_pci(self):
         """Devices that reach no LLC by DDIO are no attachments, and nothing to warn of."""
         for kind in ("usb", "mdev"):
@@ -251,6 +282,8 @@ class AttachmentTest(unittest.TestCase):
             "<interface type='bridge'/>",
             "<interface type='teleport'/>",
             "<interface/>",
+            "<disk type='nvme'/>",
+            "<disk type='vhostuser'/>",
         ]
         for element in broken:
             with self.subTest(element):

@@ -20,7 +20,7 @@ def row(**columns):
 
 def interface(name, type_="", external_ids=None, **options):
     ids = external_ids or {}
-    return row(name=name, type=type_, external_ids=ids, options=options, mtu=[])
+    return row(name=name, type=type_, external_ids=ids, options=options, mtu=[], ofport=[1])
 
 
 def bridge(name, datapath_type, *interfaces):
@@ -81,6 +81,7 @@ class ReadTablesTest(unittest.TestCase):
                     iface_id="port-1",
                     mac="fa:16:3e:00:00:01",
                     rx_descriptors=1024,
+                    vhost_path="/run/vhu1",
                 ),
             ),
             tables.ports,

@@ -62,6 +62,18 @@ class UpdateTest(unittest.TestCase):
         (thread,) = self.stats.update(12.0, shown((2, 140, 7, 21000, 49000)))
         self.assertEqual(PmdThread(2, 1 / 3, 20.0, 500.0, 1.0), thread)
 
+    def test_old_form(self):
+        """Open vSwitch before 2.10 has other names; a thread without cycles is no such form."""
+        old = "pmd thread numa_id 0 core_id 1:\n\temc hits:7\n\tidle cycles:9 (100.00%)\n"
+        for text, unknown in (
+            (old, True),
+            (MAIN, False),
+            ("", False),
+            (shown((2, 0, 0, 0, 0)), False),
+        ):
+            self.stats.update(0.0, text)
+            self.assertIs(unknown, self.stats.unknown_form)
+
     def test_fractions(self):
         """Rates are no whole numbers, and a look may come long after the last."""
         self.stats.update(10.0, shown((2, 0, 0, 0, 0)))

@@ -117,6 +117,18 @@ class ReconcileTest(unittest.TestCase):
         )
         self.assertIsNone(found.port)
 
+    def test_by_socket(self):
+        """A vhost-user interface has the port of its socket, also one that names no guest."""
+        for path in ("/run/vhu/a.sock", "/var/run/vhu//a.sock"):
+            given = Attachment(AttachmentKind.VHOST_USER, "a.sock", vhost_path=path)
+            for uuid, expected in (("u", "br-int"), (None, "br-int"), ("other", None)):
+                vhost = dataclasses.replace(
+                    port("vhost1", vm_uuid=uuid), vhost_path="/run/vhu/a.sock"
+                )
+                found = self.join(given, port("x", mac=None), vhost)
+                self.assertEqual(expected, found.bridge)
+                self.assertEqual("vhost1" if expected else "a.sock", found.device)
+
     def test_own_word_stays(self):
         """Where the switch has no port UUID, the XML's own one stays."""
         found = self.join(

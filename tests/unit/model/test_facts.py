@@ -91,6 +91,7 @@ class DeviceTest(unittest.TestCase):
             kind.VHOST_USER: model.AGGREGATION,
             kind.TAP: model.NONE,
             kind.PCI: model.NONE,
+            kind.TARGET: model.NONE,
         }
         self.assertEqual(set(kind), set(expected))
         for one, of_kind in expected.items():

@@ -187,6 +187,8 @@ class WhoTest(ClassifyCase):
         self.assertEqual(
             {nic.id: ["both", "vf", "vswitch"], disk.id: ["both", "pool"], far.id: []}, behind
         )
+        both = next(one for one in inventory.tenants if one.name == "both")
+        self.assertEqual(("eth1", "0000:3b:00.1", "0000:3c:00.0"), both.devices)
         self.assertEqual("port 0000:3b:00.0", inventory.names[nic.id])
 
     def test_open_vswitch_in_the_kernel_is_reported_not_managed(self) -> None:

@@ -57,7 +57,7 @@ def _dca_off(
 ) -> tuple[str, ...]:
     """Return the root ports above devices of storage antagonists."""
     storage = {one.id for one in labels if one.kind is DeviceKind.STORAGE and one.id in trash}
-    ports = inventory.domain.dca_ports
+    ports = (p for p in inventory.domain.dca_ports if inventory.owns_all(p.devices))
     return tuple(p.address for p in ports if any(t.id in storage for t in inventory.below(p)))
 
 
