@@ -344,15 +344,12 @@ def _moved(
         if max(was.references_per_s, now.references_per_s) > floor:
             yield _near(tenant, Quantity.IPC, was.ipc, now.ipc, share, 0.0)
         for quantity in (Quantity.REFERENCES, Quantity.MISSES):
-            yield _near(tenant, quantity, *_both(was, now, quantity), share, floor)
+            before, after = getattr(was, quantity), getattr(now, quantity)
+            yield _near(tenant, quantity, before, after, share, floor)
     for quantity in (Quantity.DDIO_HITS, Quantity.DDIO_MISSES):
         before, after = getattr(reference, quantity), getattr(sample, quantity)
         if before is not None and after is not None:
             yield _near(DDIO, quantity, before, after, share, parameters.floor_ddio_per_s)
-
-
-def _both(was: Rates, now: Rates, quantity: Quantity) -> tuple[float, float]:
-    return getattr(was, quantity), getattr(now, quantity)
 
 
 def _near(

@@ -275,12 +275,8 @@ class Controller:
             retry_at_s=retry_at_s,
         )
         left_s = retry_at_s - sample.taken_at_s
-        hold = Step(
-            Action.REFUSE,
-            "layout",
-            message("masks-moved-often", times=len(recent), delay_s=left_s),
-        )
-        outcome = _Outcome(state.fsm, steps=(hold,))
+        reason = message("masks-moved-often", times=len(recent), delay_s=left_s)
+        outcome = _Outcome(state.fsm, steps=(Step(Action.REFUSE, "layout", reason),))
         return after, self._decision(state, after, sample, outcome=outcome, changes=changes)
 
     def _decision(

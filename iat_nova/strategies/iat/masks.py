@@ -160,11 +160,7 @@ def sharing(before: IatState, after: IatState) -> tuple[Step, ...]:
     """Return steps about tenants that newly share a partition for lack of ways or classes."""
     known = _companions(before.layout)
     return tuple(
-        Step(
-            Action.ADOPT,
-            "layout",
-            message("share-partition", tenants=tenants, ways=mask.count),
-        )
+        Step(Action.ADOPT, "layout", message("share-partition", tenants=tenants, ways=mask.count))
         for tenants, mask in _companions(after.layout).items()
         if tenants not in known
     )
