@@ -4,7 +4,6 @@
 import ast
 import pathlib
 import re
-import tempfile
 import unittest
 
 from iat_nova.cmd import agent
@@ -164,20 +163,3 @@ class GlossaryTest(unittest.TestCase):
             f"{name}: {word!r}" for name, text in shown for _, word in occurrences(words, text)
         ]
         self.assertEqual([], wrong, "\n".join(wrong))
-
-    def test_pages_are_read(self):
-        """Of a page its sentences count, not what it quotes."""
-        page = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory())) / "page.rst"
-        quoted = "A knob.\n\n``a knob`` :message:`a knob`\n\n.. code-block:: none\n\n   a knob\n"
-        page.write_text(f"{quoted}\nAnother\nknob::\n\n  a knob\n\nNo more.\n", encoding="utf-8")
-        found = list(occurrences(retired(), prose(page)))
-        self.assertEqual([(1, "knob"), (10, "knob")], found)
-
-    def test_the_glossary_is_read(self):
-        """Some thirty terms, and what they retire is found."""
-        text = GLOSSARY.read_text(encoding="utf-8")
-        self.assertGreater(len(ROW.findall(text)), 30)
-        for message in ("CPU 3: this processor is off-line", "'x' is no number", "Libvirt hangs"):
-            self.assertRegex(message, retired())
-        for message in ("there is no user iat-nova", "CPU 3 is offline", "libvirt unavailable"):
-            self.assertNotRegex(message, retired())

@@ -234,14 +234,6 @@ class JournalTest(unittest.TestCase):
         self.assertEqual((), journal.latest.problems)
         self.assertEqual(4.0, observer.now.looked_s)
 
-    def test_names_cannot_forge_lines(self) -> None:
-        """A guest's name with a line break stays in its line."""
-        with self.assertLogs("iat_nova", "WARNING") as log:
-            self.journal.inventory(
-                FACTS, {}, (Reason(Code.TENANTS, verbatim("guest x\nERROR all is lost")),)
-            )
-        self.assertNotIn("\n", log.output[0])
-
     def test_why_nothing_is_written_is_in_the_status(self) -> None:
         """Observing and pausing give their reasons."""
         self.journal.status(

@@ -66,7 +66,6 @@ class Counters:
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
         self.cpus = set()
-        self.error = None
         self.closed = False
         self.ddio_per_s = (1e6, 1e6)
 
@@ -74,8 +73,6 @@ class Counters:
         self.cpus = set(cpus)
 
     def read(self) -> Counts:
-        if self.error:
-            raise HardwareError(self.error)
         count = int(self.clock.now_s * 1e6)
         return Counts(
             self.clock.now_s,
@@ -606,20 +603,6 @@ class AgentTest(unittest.TestCase):
         self.assertEqual(1, len(self.decisions()))
         self.assertEqual("firmware", self.status().status.paused_reason)
 
-    def test_counters_that_cannot_be_read_do_not_end_the_loop(self) -> None:
-        """Nothing is decided meanwhile; the problem is shown, and gone when it is."""
-
-        def fail() -> None:
-            self.counters.error = "CPU 4: no such device"
-
-        def mend() -> None:
-            self.counters.error = None
-
-        self.run_for(6.0, lambda: None, fail, lambda: None, mend)
-        self.assertEqual(5, len(self.decisions()))
-        self.assertEqual((), self.status().status.problems)
-        self.assertIn("no such device", sentences.text(self.status().status.last_error))
-
     def test_tenants_that_cannot_be_laid_out_do_not_end_the_loop(self) -> None:
         """The last masks stay, the reason is told; the loop goes on when it fits again."""
         step = self.strategy.step
@@ -997,38 +980,6 @@ class AgentTest(unittest.TestCase):
         wanted = {"cpus-moved-writing", "cpus-moved-counting", "cpus-moved-reading"}
         self.assertLessEqual(wanted, told)
         self.assertNotIn(None, self.masks()[:-1])
-
-    def test_looking_that_fails_does_not_end_the_loop(self) -> None:
-        """A register that cannot be read is told, and the loop goes on."""
-        failing = [HardwareError("register 0xc8b: no such device")]
-
-        def look():
-            if failing:
-                raise failing[0]
-            return ()
-
-        def mend() -> None:
-            failing.clear()
-            self.inventory.changed.set()
-
-        self.run_for(4.0, lambda: None, mend, outside=Outside(changes=look))
-        self.assertIn("0xc8b", sentences.text(self.status().status.last_error))
-        self.assertEqual((), self.status().status.problems)
-        self.assertEqual(5, len(self.decisions()))
-
-    def test_processors_that_cannot_be_counted_do_not_end_the_loop(self) -> None:
-        """Told and tried again at the next look."""
-
-        def refuse(cpus) -> None:
-            raise HardwareError("CPU 4: counter 0 is in use")
-
-        def fail() -> None:
-            self.counters.watch = refuse
-            self.inventory.changed.set()
-
-        self.run_for(4.0, lambda: None, fail)
-        self.assertEqual(5, len(self.decisions()))
-        self.assertIn("is in use", sentences.text(self.status().status.last_error))
 
     def test_the_service_manager_is_told(self) -> None:
         """Ready and alive with the first iteration, alive with each, stopping before the end."""

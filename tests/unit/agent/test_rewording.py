@@ -402,14 +402,6 @@ class Rewording(unittest.TestCase):
         """After each chapter, and from each command: the same but for sentences."""
         self.same("seen")
 
-    def test_what_differs(self) -> None:
-        """A number, a key, a length, and a text without the sentence that was made."""
-        said = (["no way is left"], ["xyz"])
-        same = {"a": ["no way is left: 3"], "b": 1, "timings_us": 2}
-        self.assertEqual([], differences(same, {**same, "a": ["xyz3"], "timings_us": 9}, said))
-        for other in ({"b": 2}, {"c": 1}, {"a": []}, {"a": ["zyx"]}, {"a": ["no way"]}):
-            self.assertEqual(1, len(differences(same, {**same, **other}, said)), other)
-
     def test_history(self) -> None:
         """Stored are codes and values: the same to the last character."""
         self.said, self.reworded = [], []

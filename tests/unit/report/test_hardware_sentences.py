@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Errors of the hardware reach every reader as sentences, with their remedies."""
 
-import ast
 import io
 import json
 import logging
@@ -44,35 +43,6 @@ def example(code):
 
     values = {name: value(shown) for name, shown in fields(sentences.SENTENCES[code]).items()}
     return Message(code, values)
-
-
-def calls():
-    """Return each call of `message` with a plain code: its place, its codes, its values' names."""
-    for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Call) or getattr(node.func, "id", "") != "message":
-                continue
-            if any(keyword.arg is None for keyword in node.keywords) or not node.args:
-                continue
-            names = {keyword.arg for keyword in node.keywords}
-            codes = [one.value for one in ast.walk(node.args[0]) if isinstance(one, ast.Constant)]
-            yield f"{path.relative_to(PACKAGE)}:{node.lineno}", codes, names
-
-
-class TestTables(unittest.TestCase):
-    """Codes, sentences and values fit each other."""
-
-    def test_sentences_name_values_that_their_messages_carry(self):
-        """A sentence with another value would be shown as code and values."""
-        found = list(calls())
-        self.assertGreater(len(found), 400)
-        wrong = [
-            (where, code, sorted(set(fields(sentences.SENTENCES[code])) - names))
-            for where, codes, names in found
-            for code in codes
-            if code in sentences.SENTENCES
-        ]
-        self.assertEqual([], [one for one in wrong if one[2]])
 
 
 class TestReaders(unittest.TestCase):
