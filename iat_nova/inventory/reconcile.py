@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from iat_nova.inventory.libvirt import LibvirtSource
     from iat_nova.inventory.ovs import OvsSource
 
+Ports = Mapping[str | None, Sequence[SwitchPort]]
+"""The switch's ports by the UUID of the guest that a port names."""
+
 _BOUND = 10  # a burst of hints is forwarded at the latest after this many quiet times
 
 
@@ -134,15 +137,8 @@ class Reconciler:
     ) -> tuple[Guest, ...]:
         """Join guests with their ports and the host's devices, and compute packet rates."""
         ports = _ports_by_guest(switch)
-        unnamed = ports.get(None, ())
         joined = [
-            (
-                guest,
-                [
-                    self._located(one, ports.get(guest.uuid, ()), unnamed)
-                    for one in guest.attachments
-                ],
-            )
+            (guest, [self._located(one, guest, ports) for one in guest.attachments])
             for guest in guests
         ]
         counts = {
@@ -163,10 +159,8 @@ class Reconciler:
             for guest, attachments in joined
         )
 
-    def _located(
-        self, attachment: Attachment, own: Sequence[SwitchPort], unnamed: Sequence[SwitchPort]
-    ) -> Attachment:
-        return self._pci.locate(_with_port(attachment, _port_of(attachment, own, unnamed)))
+    def _located(self, attachment: Attachment, guest: Guest, ports: Ports) -> Attachment:
+        return self._pci.locate(_with_port(attachment, _port_of(attachment, guest, ports)))
 
     def _read_host(self) -> tuple[HostFacts, list[SourceProblem]]:
         try:
@@ -179,42 +173,34 @@ class Reconciler:
         return self._host, []
 
 
-def _ports_by_guest(switch: VirtualSwitch | None) -> Mapping[str | None, list[SwitchPort]]:
-    ports: dict[str | None, list[SwitchPort]] = {}
+def _ports_by_guest(switch: VirtualSwitch | None) -> Ports:
+    ports: dict[str | None, list[SwitchPort]] = {None: []}
     for port in switch.ports if switch is not None else ():
         ports.setdefault(port.vm_uuid, []).append(port)
     return ports
 
 
-def _port_of(
-    attachment: Attachment, own: Sequence[SwitchPort], unnamed: Sequence[SwitchPort]
-) -> SwitchPort | None:
+def _port_of(attachment: Attachment, guest: Guest, ports: Ports) -> SwitchPort | None:
     """Find the switch's port of an attachment: by MAC, by vhost-user socket, else by name.
 
-    The MAC also identifies a hybrid plug's ``qvo...`` and the representor of a VF. `unnamed`: ports
-    that name no guest, which a vhost-user interface may have.
+    The MAC also identifies a hybrid plug's ``qvo...`` and the representor of a VF. A vhost-user
+    interface may have a port that names no guest.
     """
+    own = ports.get(guest.uuid, ())
     for port in own:
         if attachment.mac and port.mac and port.mac.lower() == attachment.mac:
             return port
-    ports = (*own, *unnamed) if attachment.kind is AttachmentKind.VHOST_USER else own
-    for port in ports:
-        if (
-            attachment.vhost_path
-            and port.vhost_path
-            and _same(attachment.vhost_path, port.vhost_path)
-        ):
-            return port
-    return next((port for port in ports if port.name == attachment.device), None)
+    if attachment.kind is AttachmentKind.VHOST_USER:
+        own = (*own, *ports[None])
+    alike = [port for port in own if port.vhost_path and _real(port) == _real(attachment)] or [
+        port for port in own if port.name == attachment.device
+    ]
+    return alike[0] if alike else None
 
 
-def _same(socket: str, other: str) -> bool:
-    """Tell whether two paths are of one socket; /var/run is /run."""
-    paths = (os.path.normpath(one) for one in (socket, other))
-    return (
-        len({one.removeprefix("/var") if one.startswith("/var/run/") else one for one in paths})
-        == 1
-    )
+def _real(end: SwitchPort | Attachment) -> str:
+    """Return the path of a vhost-user socket; /var/run is /run."""
+    return os.path.normpath(end.vhost_path or "").removeprefix("/var")
 
 
 def _with_port(attachment: Attachment, port: SwitchPort | None) -> Attachment:

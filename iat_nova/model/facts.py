@@ -193,6 +193,12 @@ class VirtualSwitch:
         """The ports of userspace datapaths whose cards are unknown: these may be any cards."""
         return tuple(filter(self._is_unknown, self.ports))
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The addresses of the ports' cards, and the names of the ports whose cards are unknown."""
+        cards = (card for port in self.ports for card in port.cards or ())
+        return tuple(dict.fromkeys((*cards, *(port.name for port in self.unknown_cards))))
+
     def _is_unknown(self, port: SwitchPort) -> bool:
         return port.cards is None and self.bridges.get(port.bridge) == USERSPACE
 

@@ -244,18 +244,10 @@ def _stack(
         ways=ways,
         model=DeviceModel.AGGREGATION,
         class_name=STACK,
-        devices=_stack_devices(switch),
+        devices=switch.devices,
         warnings=(*_of_switch(switch), *owners.notes.get(STACK, ()), *problems),
-        ports=domain.ports_of(_stack_devices(switch)),
+        ports=domain.ports_of(switch.devices),
     )
-
-
-def _stack_devices(switch: VirtualSwitch | None) -> tuple[str, ...]:
-    """Return the addresses of the switch's cards, and the names of ports with unknown cards."""
-    if switch is None:
-        return ()
-    cards = (card for port in switch.ports for card in port.cards or ())
-    return tuple(dict.fromkeys((*cards, *(port.name for port in switch.unknown_cards))))
 
 
 def _of_switch(switch: VirtualSwitch | None) -> tuple[Message, ...]:
@@ -272,7 +264,8 @@ def _of_switch(switch: VirtualSwitch | None) -> tuple[Message, ...]:
 def _everyones_devices(facts: Facts) -> frozenset[str]:
     """Return the PCI addresses of all owned devices, and the stack's ports with unknown cards."""
     guests = (device for one in facts.guests for device in _devices(one.attachments))
-    return frozenset((*filter(pci_address, guests), *_stack_devices(facts.switch)))
+    switch = facts.switch.devices if facts.switch is not None else ()
+    return frozenset((*filter(pci_address, guests), *switch))
 
 
 def _guest(
@@ -389,12 +382,9 @@ def _host(rules: Rules, domain: CacheDomain, cpus: tuple[int, ...]) -> Tenant:
 
 def _devices(attachments: Iterable[Attachment]) -> tuple[str, ...]:
     """Return a guest's devices; of an interface on a physical function, also the function."""
-    found: dict[str, None] = {}
-    for one in attachments:
-        found[one.device] = None
-        if one.pf is not None and one.exclusive and not pci_address(one.device):
-            found[one.pf] = None
-    return tuple(found)
+    own = ((one, one.pf if one.exclusive else None) for one in attachments)
+    pairs = ((one.device, None if pci_address(one.device) else pf) for one, pf in own)
+    return tuple(dict.fromkeys(name for pair in pairs for name in pair if name is not None))
 
 
 def _ports(domain: CacheDomain, attachments: Iterable[Attachment]) -> tuple[str, ...]:

@@ -165,13 +165,8 @@ def _aside(view: View, plan: Plan) -> Iterator[Promise]:
     if not domain.device_ports or not masks.aside(domain, plan):
         return
     owners = {port.id: view.inventory.behind(port.id) for port in domain.device_ports}
-    inside = [
-        port.id
-        for port in domain.device_ports
-        if port.id not in plan.aside
-        and view.inventory.owns_all(port.devices)
-        and _may(view, owners[port.id])
-    ]
+    own = [port.id for port in domain.device_ports if view.inventory.owns_all(port.devices)]
+    inside = [port for port in own if port not in plan.aside and _may(view, owners[port])]
     choices = [frozenset(inside)] if inside else []
     choices += [frozenset((port,)) for port in inside if len(inside) > 1]
     for chosen in choices if view.busy else ():
@@ -209,12 +204,9 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
         if port.address in plan.dca_off:
             left = tuple(one for one in plan.dca_off if one != port.address)
             expected, code = view.stake(owners), "port-dca-on"
-        elif (
-            owners
-            and view.busy
-            and view.inventory.owns_all(port.devices)
-            and all(view.hits_save(one) < SUFFERS for one in owners)
-        ):
+        elif not view.inventory.owns_all(port.devices):
+            continue
+        elif owners and view.busy and all(view.hits_save(one) < SUFFERS for one in owners):
             left = (*plan.dca_off, port.address)
             expected, code = view.relief(view.ids - owners, view.inbound), "port-dca-off"
         else:

@@ -126,7 +126,7 @@ def spellings(draw):
     )), max_size=3))  # fmt: skip
     address = draw(st.sampled_from((PF, PF[5:], "0:3b:0.0")))
     mac = draw(st.sampled_from((MAC, MAC.replace(":", ""), MAC.replace(":", "-"))))
-    plain = [f"{bus}{address}" for bus in ("", "pci:", "pci/")]
+    plain = [f"{bus}{address}" for bus in ("", "pci:", "PCI/")]
     layers = [f"bus=pci,{key}={address}" for key in ("addr", "id")]
     by_mac = [f"class=eth,mac={mac}", f"bus=pci/class=eth,mac={mac}"]
     text = draw(st.sampled_from((*plain, *layers, *by_mac)))

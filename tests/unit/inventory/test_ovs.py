@@ -88,12 +88,6 @@ class ReadTablesTest(unittest.TestCase):
         )
         self.assertEqual((), tables.warnings)
 
-    def test_dpdk_port(self):
-        """A physical port shows the device that DPDK drives."""
-        devargs = {"dpdk-devargs": "0000:3b:00.0"}
-        port = read(bridge("br-phy", "netdev", interface("dpdk0", "dpdk", **devargs))).ports[0]
-        self.assertEqual(("dpdk", "0000:3b:00.0"), (port.type, port.dpdk_device))
-
     def test_defaults(self):
         """Empty types, OVSDB's way to say default, are the kernel's datapath and devices."""
         tables = read(bridge("br0", "", interface("eth0")))
