@@ -105,10 +105,9 @@ class Iteration:
         before, after = self.layout_before, self.decision.layout
         was = before.mask_of(step.subject) if before is not None else None
         now = after.mask_of(step.subject)
-        if was == now or (step.ways_before, step.ways_after) != (None, None):
+        if was is None or now is None or was == now or step.ways_after is not None:
             return step
-        counts = was and was.count, now and now.count
-        return Step(step.action, step.subject, step.reason, *counts)
+        return Step(step.action, step.subject, step.reason, was.count, now.count)
 
     @property
     def inbound(self) -> WayMask:
