@@ -310,13 +310,17 @@ class Action(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Step:
-    """An action, its subject and its reason, as values. `report` makes sentences from steps."""
+    """An action, its subject and its reason, as values. `report` makes sentences from steps.
+
+    `ports`: ids of the ports of devices that the action is about.
+    """
 
     action: Action
     subject: str  # a tenant's id, "ddio" or "layout"
     reason: Message
     ways_before: int | None = None
     ways_after: int | None = None
+    ports: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

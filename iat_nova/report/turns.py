@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from iat_nova.model import DDIO, Action, DomainInventory, Message
+from iat_nova.model import DDIO, Action, DomainInventory
 from iat_nova.report import escape, times, words
 from iat_nova.report.subjects import Subject
 from iat_nova.store.reader import HistoryReader, Recorded
@@ -25,7 +25,7 @@ class Turn:
     """One action of a decision. `subject`: a tenant's or port's id, ``ddio``, ``layout``.
 
     Counts are of ways, None where not known or not applicable. `ports`: ids of ports of devices
-    that the reason of a strategy's action names.
+    of a strategy's action.
     """
 
     row: int  # of the history
@@ -111,7 +111,7 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
     for step in iteration.steps:
         reason = names.sentence(step.reason)
         made = turn(step.action, step.subject, step.ways_before, step.ways_after, reason)
-        yield dataclasses.replace(made, ports=tuple(_ports(step.reason)))
+        yield dataclasses.replace(made, ports=step.ports)
     done = [step for step in iteration.steps if step.action.acts]
     changes = [step for step in done if step.action is not Action.KEEP]
     movers = changes or done or iteration.steps
@@ -138,13 +138,3 @@ def _turns(row: int, iteration: Iteration, inventory: DomainInventory) -> Iterat
 def record(turn: Turn) -> dict[str, Any]:
     """Return a turn as plain values."""
     return {name: value for name, value in dataclasses.asdict(turn).items() if name != "row"}
-
-
-def _ports(said: Message) -> Iterator[str]:
-    """Yield the device ports that a message, or a part of the message, names."""
-    for key, value in said.values.items():
-        for one in value if isinstance(value, tuple) else (value,):
-            if isinstance(one, Message):
-                yield from _ports(one)
-            elif key in ("port", "ports"):
-                yield str(one)

@@ -189,7 +189,7 @@ _ARCHITECTURES = (
     ("cpu model", "MIPS"),
 )
 """By a field that only this architecture has in /proc/cpuinfo."""
-_NAMES = ("model name", "uarch", "isa", "cpu", "machine", "Model Name")
+_NAMES = ("model name", "uarch", "isa", "cpu", "processor 0", "Model Name", "cpu model")
 """Fields of /proc/cpuinfo with the CPU's name, the first that is there."""
 
 # Implementers of Arm's MIDR_EL1 with servers, arch/arm64/include/asm/cputype.h.

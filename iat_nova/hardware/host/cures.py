@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.counters.events import ARM, HASWELL, X86, CpuModel
+from iat_nova.hardware.counters.events import ARM, HASWELL, SKYLAKE, X86, CpuModel
 from iat_nova.hardware.kernel import files
 from iat_nova.model import Message, message
 
@@ -170,8 +170,12 @@ CURES: Mapping[Symptom, tuple[Cure, ...]] = {
         Cure(_of_cpu("mpam-without-l3"), None, lambda it: not it.arm),
         _SWITCHED_OFF,
         *_WITHOUT_CAT,
-        Cure(message("l3-refused"), message("see-resctrl-log"), lambda it: not it.forced),
-        Cure(message("l3-off"), message("boot-with", parameter="rdt=l3cat")),
+        Cure(
+            message("l3-off"),
+            message("boot-with", parameter="rdt=l3cat"),
+            lambda it: it.forced or (it.command_line and it.cpu.known is not SKYLAKE),
+        ),
+        Cure(message("l3-refused"), message("see-resctrl-log")),
     ),
     Symptom.MSR: (
         Cure(message("msr-hidden"), _COMPUTE_HOST, lambda it: not it.msr),

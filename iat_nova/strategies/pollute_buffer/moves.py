@@ -27,10 +27,12 @@ def candidates(view: View, plan: Plan, without: Set[str] = frozenset()) -> list[
     return sorted(found, key=lambda promise: -promise[0])
 
 
-def _promise(
-    promise: float, subject: str, plan: Plan, code: str, **values: str | int | tuple[str, ...]
-) -> Promise:
+def _promise(promise: float, subject: str, plan: Plan, code: str, **values: int) -> Promise:
     return promise, Move(subject, plan, message(code, **values))
+
+
+def _of_tenant(promise: float, tenant: str, plan: Plan, code: str) -> Promise:
+    return promise, Move(tenant, plan, message(code, tenant=tenant), tenant)
 
 
 def _apart(view: View, plan: Plan) -> Iterator[Promise]:
@@ -91,13 +93,13 @@ def _ones(view: View, plan: Plan) -> Iterator[Promise]:
             stake, lack = view.stakes.get(one, (0.0, 0.0))
             if lack or tenant.priority is not Priority.BE:  # else its confinement has paid
                 expected = stake + lack - view.relief(free, misses)
-                yield _promise(expected, one, plan.without(alone), "release", tenant=one)
+                yield _of_tenant(expected, one, plan.without(alone), "release")
         elif tenant.priority is Priority.STACK or one in cut_off or one not in view.looks:
             continue
         elif view.looks[one].streams or tenant.priority is Priority.BE:
             changed = dataclasses.replace(plan, confined=plan.confined | alone)
             code = "confine-to-own" if one in plan.owners else "confine"
-            yield _promise(view.relief(free - alone, misses), one, changed, code, tenant=one)
+            yield _of_tenant(view.relief(free - alone, misses), one, changed, code)
 
 
 def _size(view: View, plan: Plan) -> Iterator[Promise]:
@@ -174,11 +176,12 @@ def _aside(view: View, plan: Plan) -> Iterator[Promise]:
         changed = dataclasses.replace(plan, aside=plan.aside | chosen)
         left = view.brought(owners.keys() - plan.aside - chosen, owners.keys() - plan.aside)
         expected = view.stake(view.readers - whose) * view.packets_missed * saved(left, 1.0)
-        yield _promise(expected, "ddio", changed, "ports-aside", ports=tuple(sorted(chosen)))
+        ports = tuple(sorted(chosen))
+        yield expected, Move("ddio", changed, message("ports-aside", ports=ports), ports=ports)
     for port in sorted(plan.aside & owners.keys() if view.settled else ()):
         changed = dataclasses.replace(plan, aside=plan.aside - {port})
         expected = view.stake(frozenset(one.id for one in owners[port]))
-        yield _promise(expected, port, changed, "port-back", port=port)
+        yield expected, Move(port, changed, message("port-back", port=port), ports=(port,))
 
 
 def _may(view: View, owners: tuple[Tenant, ...]) -> bool:
@@ -212,7 +215,8 @@ def _dca(view: View, plan: Plan) -> Iterator[Promise]:
         else:
             continue
         changed = dataclasses.replace(plan, dca_off=left)
-        yield _promise(expected, "ddio", changed, code, port=port.address)
+        what = message(code, port=port.address)
+        yield expected, Move("ddio", changed, what, ports=(port.address,))
 
 
 def _lend(view: View, plan: Plan) -> Iterator[Promise]:
@@ -236,7 +240,7 @@ def _lend(view: View, plan: Plan) -> Iterator[Promise]:
                 stake = view.stake(frozenset((one.tenant,)))
                 expected += stake * max(0.0, saved(one.ways, more))
         if len(lent) == 1:
-            yield _promise(expected, one.tenant, changed, "lend", tenant=one.tenant)
+            yield _of_tenant(expected, one.tenant, changed, "lend")
         else:
             yield _promise(expected, "layout", changed, "lend-all")
 

@@ -89,11 +89,16 @@ class Plan:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Move:
-    """A change of plan to try. `what` names the change, independent of the plan before."""
+    """A change of plan to try. `what` names the change, independent of the plan before.
+
+    `tenant`: the tenant that `what` names, None if it names none. `ports`: the ports of devices.
+    """
 
     subject: str  # a tenant's id, "ddio" or "layout"
     plan: Plan
     what: Message
+    tenant: str | None = None
+    ports: tuple[str, ...] = ()
 
 
 def found(domain: CacheDomain, ddio_least: int) -> Plan:

@@ -81,8 +81,9 @@ def least(state: State, at_s: float, parameters: Parameters) -> float:
 
 def _named(move: Move) -> Message:
     """Return what a move does; with the tenant's name if several tenants may have such a move."""
-    tenant = move.what.values.get("tenant")
-    return move.what if tenant is None else message("move-of", move=move.what, tenant=tenant)
+    if move.tenant is None:
+        return move.what
+    return message("move-of", move=move.what, tenant=move.tenant)
 
 
 def _too_little(promise: float, what: Message, failures: int, least: float) -> Message | None:

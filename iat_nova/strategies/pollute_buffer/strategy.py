@@ -235,7 +235,8 @@ class PolluteBuffer:
             counted=seen.counted,
             trial=None,
         )
-        step = Step(Action.KEEP, move.subject, message("kept", move=move.what, cause=seen.why))
+        why = message("kept", move=move.what, cause=seen.why)
+        step = Step(Action.KEEP, move.subject, why, ports=move.ports)
         return self._search(kept, now, step)
 
     def _failed(
@@ -317,12 +318,14 @@ def _on_trial(state: State, move: Move, why: Message, *steps: Step) -> Outcome:
     begun = dataclasses.replace(
         state, phase=Phase.TRIAL, trial=move, trial_looks={}, trial_counted=0
     )
-    step = Step(Action.TRY, move.subject, message("tried", move=move.what, cause=why))
+    reason = message("tried", move=move.what, cause=why)
+    step = Step(Action.TRY, move.subject, reason, ports=move.ports)
     return begun, (*steps, step), ()
 
 
 def _undone(move: Move, why: Message) -> Step:
-    return Step(Action.UNDO, move.subject, message("undone", move=move.what, cause=why))
+    reason = message("undone", move=move.what, cause=why)
+    return Step(Action.UNDO, move.subject, reason, ports=move.ports)
 
 
 def _afresh(state: State) -> State:

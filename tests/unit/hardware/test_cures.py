@@ -83,7 +83,7 @@ class Processors(unittest.TestCase):
             ("", "0x00000000c00fac30", "Arm", "0xc0 (Ampere), part 0xac3"),
             ("CPU implementer\t: new", "", "Arm", "new"),
             ("processor: 0\nhart: 1\nisa: rv64imafdc\nuarch: sifive,u74", "", "RISC-V", "sifive"),
-            ("vendor_id: IBM/S390\nbogomips per cpu: 4\nmachine: 3931", "", "s390", "3931"),
+            ("bogomips per cpu: 4\nprocessor 0: machine = 3931", "", "s390", "3931"),
             ("processor: 0\ncpu: POWER9\n\ntimebase: 512000000", "", "Power", "POWER9"),
             ("CPU Family: Loongson-64bit\nModel Name: Loongson-3A5000", "", "LoongArch", "3A5000"),
             ("", "", "", ""),
@@ -155,6 +155,8 @@ class Cures(HostCase):
         yield Symptom.L3, lambda: self.be("skylake"), "l3-off", "boot-with"
         yield Symptom.L3, lambda: self.boot("rdt=!l3cat"), "l3-switched-off", "boot-instead"
         yield Symptom.L3, lambda: self.boot("rdt=l3cat"), "l3-refused", "see-resctrl-log"
+        yield Symptom.L3, lambda: self.boot("quiet"), "l3-off", "boot-with"
+        yield Symptom.L3, lambda: self.be("ice lake"), "l3-refused", "see-resctrl-log"
         yield Symptom.L3, lambda: self.be("skylake", "mba"), "no-cat", "use-other-cpu"
         yield (Symptom.L3, lambda: self.be("skylake", "mba hypervisor"),
                "no-cat-virtual-machine", "use-compute-host")  # fmt: skip

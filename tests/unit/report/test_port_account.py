@@ -95,7 +95,7 @@ class PortAccountTest(MomentCase):
     def test_a_device_behind_it_went(self) -> None:
         """The port is still here, with its own ways."""
         row = self.seen(DevicePort(PORT, (PORT, FUNCTION)))
-        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE), before=DDIO)
+        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE, ports=(PORT,)), before=DDIO)
         self.clock.wall_s += 2
         self.decide(3, self.seen(DevicePort(PORT, (PORT,))), OWN)
         page = self.page("5e:02.1")
@@ -118,7 +118,7 @@ class PortAccountTest(MomentCase):
         status = stories.status(reasons=(Reason(next(iter(Code)), message("mode-observe")),))
         self.history.status(status)
         row = self.seen(DevicePort(PORT, (PORT,)))
-        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE), before=DDIO)
+        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE, ports=(PORT,)), before=DDIO)
         page = self.page(pause=Pause(stories.NIGHT, None, ""))
         self.assertIn("Why - the agent only observes: mode = observe", page)
         self.assertIn("- the masks are frozen (iat-nova pause)", page)
@@ -126,21 +126,21 @@ class PortAccountTest(MomentCase):
     def test_kept_despite_much_else(self) -> None:
         """Neither ends of searches nor many later decisions hide what kept its ways."""
         row = self.seen(DevicePort(PORT, (PORT,)))
-        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE), before=DDIO)
-        self.decide(2, row, OWN, Step(Action.KEEP, "ddio", KEPT))
+        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE, ports=(PORT,)), before=DDIO)
+        self.decide(2, row, OWN, Step(Action.KEEP, "ddio", KEPT, ports=(PORT,)))
         causes = (message("too-little", move=ASIDE, promise=0.001, least=0.006),)
         for number in range(3, 14):
             self.decide(number, row, OWN, why=(message("nothing-to-try", causes=causes),))
         self.assertEqual([2, 1, 1], [one.iteration for one in self.told().turns])
         for number in range(14, 26):
-            self.decide(number, row, OWN, Step(Action.TRY, "ddio", ASIDE))
+            self.decide(number, row, OWN, Step(Action.TRY, "ddio", ASIDE, ports=(PORT,)))
         self.assertIn("decision #2: kept: one way of their own", self.page())
 
     def test_kept_before_it_moved(self) -> None:
         """What kept ways that the port has lost since is not told."""
         row = self.seen(DevicePort(PORT, (PORT,)))
-        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE), before=DDIO)
-        self.decide(2, row, OWN, Step(Action.KEEP, "ddio", KEPT))
+        self.decide(1, row, OWN, Step(Action.TRY, "ddio", ASIDE, ports=(PORT,)), before=DDIO)
+        self.decide(2, row, OWN, Step(Action.KEEP, "ddio", KEPT, ports=(PORT,)))
         self.decide(3, row, DDIO, Step(Action.ADOPT, stories.BE, ASIDE), before=OWN)
         told = self.told()
         self.assertIsNone(told.kept)
@@ -150,7 +150,7 @@ class PortAccountTest(MomentCase):
         """A port whose address ends like this one's is another."""
         row = self.seen(DevicePort(PORT, (PORT,)), DevicePort(f"1{PORT}", (f"1{PORT}",)))
         other = message("ports-aside", ports=(f"1{PORT}",))
-        self.decide(1, row, DDIO, Step(Action.TRY, "ddio", other))
+        self.decide(1, row, DDIO, Step(Action.TRY, "ddio", other, ports=(f"1{PORT}",)))
         self.assertEqual((), self.told().turns)
         self.assertEqual(1, len(self.told(f"1{PORT}").turns))
 

@@ -54,7 +54,7 @@ class TurnsTest(MomentCase):
         for number, (before, after) in enumerate(((plain, own), (own, plain)), 1):
             made = stories.burst(number, self.clock.wall_s + number, inventory_id=row)
             why = message("ports-aside", ports=(port.id,))
-            step = Step(Action.TRY, "ddio", why)
+            step = Step(Action.TRY, "ddio", why, ports=(port.id,))
             decision = dataclasses.replace(
                 made.decision, layout=after, steps=(step,), moved=(port.id,)
             )
@@ -153,14 +153,15 @@ class TurnsTest(MomentCase):
             first, domain=dataclasses.replace(first.domain, device_ports=(disk, other))
         )
         row = self.history.inventory(self.clock.wall_s, stories.facts(), {0: inventory})
-        both = message("ports-aside", ports=(disk.id, other.id))
-        cause = message("speeds", gain=0.2)
+        ids = (disk.id, other.id)
+        both = message("ports-aside", ports=ids)
+        kept = message("kept", move=both, cause=message("speeds", gain=0.2))
         plain = stories.layout(2)
-        own = dataclasses.replace(plain, ports=(PortGroup((disk.id, other.id), WayMask(0x100)),))
+        own = dataclasses.replace(plain, ports=(PortGroup(ids, WayMask(0x100)),))
         for number, (step, before, moved) in enumerate(
             (
-                (Step(Action.TRY, "ddio", both), plain, (disk.id, other.id)),
-                (Step(Action.KEEP, "ddio", message("kept", move=both, cause=cause)), own, ()),
+                (Step(Action.TRY, "ddio", both, ports=ids), plain, ids),
+                (Step(Action.KEEP, "ddio", kept, ports=ids), own, ()),
             ),
             1,
         ):
