@@ -59,57 +59,6 @@ class ShapesTest(LibvirtCase):
         self.assertEqual((None, "alien"), (guests["alien"].flavor, guests["alien"].display_name))
         self.assertEqual("nova-metadata-absent", guests["alien"].warnings[0].code)
 
-    def test_malformed_metadata(self):
-        """Metadata without its parts is a warning on its guest; the others are whole."""
-        self.create("good", meta=shapes.metadata("good"))
-        self.create(
-            "bad",
-            meta=f"<metadata><n:instance xmlns:n='{shapes.NOVA}'><n:x/></n:instance></metadata>",
-        )
-        guests = self.guests()
-        self.assertEqual((), guests["good"].warnings)
-        self.assertEqual(2, len(guests["bad"].warnings))
-
-    def test_image_property_pins(self):
-        """A silent flavor with hw_cpu_policy on the image is dedicated."""
-        meta = shapes.metadata(
-            "web", extra_specs={}, image_properties={"hw_cpu_policy": "dedicated"}
-        )
-        self.create("a", meta=meta, tune=shapes.cputune({0: "2", 1: "3"}))
-        self.assertEqual((2, 3), self.guest("a").dedicated_cpus)
-
-    def test_floating_forms(self):
-        """Guests with a set, with none, and with a shared set of one CPU all float."""
-        self.create("set", cpuset="0-3")
-        self.create("any")
-        self.create("one", tune=shapes.cputune({0: "3", 1: "3"}))
-        guests = self.guests()
-        for name, cpus in (("set", (0, 1, 2, 3)), ("any", tuple(sorted(ONLINE))), ("one", (3,))):
-            with self.subTest(name):
-                self.assertEqual(
-                    ((), cpus), (guests[name].dedicated_cpus, guests[name].floating_cpus)
-                )
-
-    def test_same_processor_twice(self):
-        """Of two guests pinned to one CPU the first keeps it; both are warned."""
-        meta = shapes.metadata("x", extra_specs={"hw:cpu_policy": "dedicated"})
-        for name in ("first", "later"):
-            self.create(name, vcpus=1, meta=meta, tune=shapes.cputune({0: "4"}))
-        guests = self.guests()
-        self.assertEqual((4,), guests["first"].dedicated_cpus)
-        self.assertEqual(
-            ((), (4,)), (guests["later"].dedicated_cpus, guests["later"].floating_cpus)
-        )
-        ours, theirs = guests["first"].warnings[0], guests["later"].warnings[0]
-        self.assertEqual(("cpu-pinned-by-a-later", "later"), (ours.code, ours.values["guest"]))
-        self.assertEqual(("cpu-of-an-earlier", "first"), (theirs.code, theirs.values["owner"]))
-
-    def test_processor_off_line(self):
-        """A guest keeps the CPUs that are online and names the other."""
-        self.create("a", meta=shapes.metadata("a"), tune=shapes.cputune({0: "4", 1: "7"}))
-        (guest,) = (g for g in self.source.guests(ONLINE - {7}) if g.name == "a")
-        self.assertEqual(((4,), (7,)), (guest.dedicated_cpus, guest.offline_cpus))
-
     def test_every_attachment(self):
         """Each form that Nova writes is found after libvirt has read and written it again."""
         self.create(

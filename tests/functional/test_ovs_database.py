@@ -103,19 +103,6 @@ class OvsDatabaseTest(OvsTestCase):
         self.assertEqual(((), None), (switch.pmd_cpus, switch.pmd_source))
         self.assertEqual(2, len(switch.ports))
 
-    def test_malformed_values(self):
-        """Values that cannot be read are unknown and named; all else is read."""
-        self.start()
-        self.set("dpdk-init=true", "pmd-cpu-mask=zz")
-        self.vsctl("set", "Interface", "vhu1", "options:n_rxq_desc=lots")
-        switch = self.until(lambda switch: switch.ports[1].rx_descriptors is None)
-        warned = {one.code: one.values for one in switch.warnings}
-        wrong = {"port-option-invalid", "pmd-mask-invalid", "pmd-cpus-unknown"}
-        self.assertLessEqual(wrong, set(warned))
-        option = warned["port-option-invalid"]
-        self.assertEqual(("n_rxq_desc", "lots"), (option["option"], option["value"]))
-        self.assertEqual(((), UUID), (switch.pmd_cpus, switch.ports[1].vm_uuid))
-
     def test_where_it_forwards_must_be_told_once(self):
         """Until then the CPUs of its PMD threads would be taken for the host's."""
         self.start()

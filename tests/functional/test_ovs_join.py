@@ -23,11 +23,6 @@ VHOST_USER = """
       <target dev='{name}'/>
       <model type='virtio'/>
     </interface>"""
-VF = """
-    <interface type='hostdev' managed='yes'>
-      <mac address='{mac}'/>
-      <source><address type='pci' domain='0' bus='0x3b' slot='0x02' function='0x1'/></source>
-    </interface>"""
 
 
 def joined(found, number):
@@ -108,27 +103,6 @@ class JoinTest(OvsTestCase):
             self.assertEqual(f"port-vhu{number}", attachment.port)
             self.assertEqual("br-int", attachment.bridge)
             self.assertEqual(10 * number + 1, attachment.packets)
-
-    def test_other_guests_port(self):
-        """A port that names another guest is not joined, whatever its name and MAC."""
-        self.boot(1, VHOST_USER.format(mac=MAC.format(1), name="vhu1"))
-        self.add_port("vhu1", 9, MAC.format(1), packets=10)
-        self.boot(2, VHOST_USER.format(mac=MAC.format(2), name="vhu2"))
-        self.add_port("vhu2", 2, MAC.format(2))  # once this one is joined, the other was seen
-        found = self.facts_when(lambda found: UUID.format(1) in found and joined(found, 2))
-        (attachment,) = found[UUID.format(1)]
-        self.assertEqual((None, None), (attachment.bridge, attachment.packets))
-
-    def test_representor(self):
-        """A VF stays a VF, without counts, though its representor is a port of the switch."""
-        self.boot(1, VF.format(mac=MAC.format(1)))
-        self.add_port("rep1", 1, MAC.format(1), packets=10)
-        found = self.facts_when(lambda found: joined(found, 1))
-        (attachment,) = found[UUID.format(1)]
-        self.assertEqual(AttachmentKind.VF, attachment.kind)
-        self.assertEqual("0000:3b:02.1", attachment.device)
-        self.assertEqual(("port-rep1", "br-int"), (attachment.port, attachment.bridge))
-        self.assertIsNone(attachment.packets)
 
     def test_unplugged(self):
         """A port that is removed wakes the inventory and leaves the guest without a bridge."""

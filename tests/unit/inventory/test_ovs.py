@@ -9,9 +9,7 @@ import unittest
 
 from iat_nova.inventory import ovs
 from iat_nova.inventory.ovs_rpc import OvsUnavailableError
-from iat_nova.model import SwitchPort, message
-
-UUID = "6b3a4b5e-0000-4000-8000-000000000001"
+from iat_nova.model import message
 
 
 def row(**columns):
@@ -63,31 +61,6 @@ class ControlSocketTest(unittest.TestCase):
 
 
 class ReadTablesTest(unittest.TestCase):
-    def test_vhost_user_port(self):
-        """A guest's port carries its identity and its socket."""
-        ids = {"vm-uuid": UUID, "iface-id": "port-1", "attached-mac": "fa:16:3e:00:00:01"}
-        options = {"vhost-server-path": "/run/vhu1", "n_rxq_desc": "1024"}
-        tables = read(
-            bridge("br-int", "netdev", interface("vhu1", "dpdkvhostuserclient", ids, **options))
-        )
-        self.assertEqual({"br-int": "netdev"}, tables.bridges)
-        self.assertEqual(
-            (
-                SwitchPort(
-                    name="vhu1",
-                    bridge="br-int",
-                    type="dpdkvhostuserclient",
-                    vm_uuid=UUID,
-                    iface_id="port-1",
-                    mac="fa:16:3e:00:00:01",
-                    rx_descriptors=1024,
-                    vhost_path="/run/vhu1",
-                ),
-            ),
-            tables.ports,
-        )
-        self.assertEqual((), tables.warnings)
-
     def test_defaults(self):
         """Empty types, OVSDB's way to say default, are the kernel's datapath and devices."""
         tables = read(bridge("br0", "", interface("eth0")))
