@@ -74,7 +74,7 @@ def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
     Raises `CannotListen` where the address cannot be used, `MetricsError` without the extra.
     """
     try:
-        from prometheus_client import make_wsgi_app  # noqa: PLC0415 - an extra
+        from prometheus_client.exposition import choose_encoder  # noqa: PLC0415 - an extra
 
         from iat_nova.report import metrics_server  # noqa: PLC0415 - asyncio is slow to load
     except ImportError as error:
@@ -82,10 +82,15 @@ def serving(address: str, port: int, observer: Observer) -> Iterator[int]:
             message("metrics-extra-absent", command=install("metrics"), error=str(error))
         ) from error
     closed: collections.Counter[Closed] = collections.Counter()
-    application = make_wsgi_app(registry(observer, closed))
+    ours = registry(observer, closed)
+
+    def scrape(accept: str) -> tuple[str, bytes]:
+        encode, kind = choose_encoder(accept)
+        return kind, encode(ours)
+
     try:
         listening = metrics_server.listen(address, port)
-        server = metrics_server.Server(application, listening, closed)
+        server = metrics_server.Server(scrape, listening, closed)
     except (OSError, OverflowError) as error:
         said = message("metrics-not-served", address=address, port=port, error=str(error))
         raise CannotListen(said) from error

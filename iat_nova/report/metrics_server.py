@@ -10,14 +10,14 @@ from __future__ import annotations
 import asyncio
 import collections
 import contextlib
+import gzip
 import http
 import logging
 import re
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable
 
 from iat_nova.store.observed import Closed
 
@@ -29,10 +29,11 @@ HEADER_BYTES = 16384  # the longest request
 BACKLOG = 128  # Of more new connections than this, the kernel drops some; they return after 1 s.
 QUIET_S = 60.0  # after this time without such an event, the next is logged again
 
-Application = Callable[[dict[str, Any], Any], Iterable[bytes]]
+Scrape = Callable[[str], tuple[str, bytes]]
+"""A function that returns the metrics, with their content type, for a header ``Accept``."""
 
 _REQUEST = re.compile(
-    rb"([A-Z]+) ([!-~]+) HTTP/1\.[01]((?:\r\n[!#$%&'*+.^_`|~\w-]+:[\t -~\x80-\xff]*)*)\r\n\r\n"
+    rb"([A-Z]+) [!-~]+ HTTP/1\.[01]((?:\r\n[!#$%&'*+.^_`|~\w-]+:[\t -~\x80-\xff]*)*)\r\n\r\n"
 )
 _OPENMETRICS = "application/openmetrics-text"
 _UNREADABLE_VERSION = re.compile(r"version=(?!\d{1,4}(\.\d{1,4}){0,3}\s*([;,]|$))")
@@ -44,19 +45,19 @@ _WHY = {
 
 
 class Server:
-    """Serves an application (WSGI) on a socket that listens. The server closes the socket.
+    """Serves the metrics, at any path, on a socket that listens. The server closes the socket.
 
-    `closed` counts connections that did not get the application's answer, by `Closed`.
+    `closed` counts connections that did not get the metrics, by `Closed`.
     """
 
     def __init__(
         self,
-        application: Application,
+        scrape: Scrape,
         listening: socket.socket,
         closed: collections.Counter[Closed],
     ) -> None:
         self.socket = listening
-        self._application = application
+        self._scrape = scrape
         self._closed = closed
         self._waiting: dict[asyncio.Task[None], str | None] = {}  # addresses; None: answered
         self._quiet_until_s = 0.0
@@ -116,39 +117,32 @@ class Server:
         status = http.HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE
         with contextlib.suppress(asyncio.LimitOverrunError):
             request = _REQUEST.fullmatch(await reader.readuntil(b"\r\n\r\n"))
-            method, target, fields = (
-                (part.decode("latin-1") for part in request.groups()) if request else ("", "", "")
-            )
-            lines = (line.partition(":") for line in fields.split("\r\n"))
+            fields = request[2].decode("latin-1").split("\r\n") if request else []
+            lines = (line.partition(":") for line in fields)
             headers = {name.lower(): value.strip() for name, _, value in lines}
+            accept = headers.get("accept", "")
             if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
                 status = http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            elif not method or _UNREADABLE_VERSION.search(headers.get("accept", "")):
+            elif request is None or _UNREADABLE_VERSION.search(accept):
                 status = http.HTTPStatus.BAD_REQUEST
+            elif request[1] != b"GET":
+                status = http.HTTPStatus.METHOD_NOT_ALLOWED
             else:
-                return self._served(method, target, headers)
+                return self._served(accept, "gzip" in headers.get("accept-encoding", ""))
         self._note(task, Closed.REFUSED)
-        return _http(f"{status.value} {status.phrase}", [], b"")
+        return _http(status, b"")
 
-    def _served(self, method: str, target: str, headers: dict[str, str]) -> bytes:
-        """Return the application's answer; after an error of the application, status 500."""
-        path, _, query = target.partition("?")
+    def _served(self, accept: str, zipped: bool) -> bytes:
+        """Return the metrics."""
         # Of Accept only the form counts: prometheus_client raises errors for some versions.
-        form = _OPENMETRICS if _OPENMETRICS in headers.get("accept", "") else "text/plain"
-        environ = {
-            "REQUEST_METHOD": method,
-            "PATH_INFO": path,
-            "QUERY_STRING": query,
-            "HTTP_ACCEPT": form,
-            "HTTP_ACCEPT_ENCODING": headers.get("accept-encoding", ""),
-        }
-        begun: list[tuple[str, list[tuple[str, str]]]] = []
         try:
-            body = b"".join(self._application(environ, lambda *begin: begun.append(begin)))
+            kind, body = self._scrape(_OPENMETRICS if _OPENMETRICS in accept else "text/plain")
         except Exception:  # noqa: BLE001 - logged; the agent goes on without metrics
             self._log("metrics: a scrape failed", exc_info=True)
-            return _http("500 Internal Server Error", [], b"")
-        return _http(*begun[0], body)
+            return _http(http.HTTPStatus.INTERNAL_SERVER_ERROR, b"")
+        if zipped:
+            kind, body = f"{kind}\r\nContent-Encoding: gzip", gzip.compress(body)
+        return _http(http.HTTPStatus.OK, body, f"Content-Type: {kind}\r\n")
 
     def _note(self, task: asyncio.Task[None], why: Closed) -> None:
         """Count and log a connection, unless its answer was sent."""
@@ -171,11 +165,10 @@ class Server:
         self._quiet_until_s = now_s + QUIET_S
 
 
-def _http(status: str, fields: list[tuple[str, str]], body: bytes) -> bytes:
+def _http(status: http.HTTPStatus, body: bytes, fields: str = "") -> bytes:
     """Return an HTTP answer that announces the end of the connection."""
-    fields = [*fields, ("Content-Length", str(len(body))), ("Connection", "close")]
-    lines = (f"HTTP/1.1 {status}", *(f"{name}: {value}" for name, value in fields), "", "")
-    return "\r\n".join(lines).encode("latin-1") + body
+    fields = f"{fields}Content-Length: {len(body)}\r\nConnection: close\r\n"
+    return f"HTTP/1.1 {status} {status.phrase}\r\n{fields}\r\n".encode("latin-1") + body
 
 
 def listen(address: str, port: int) -> socket.socket:

@@ -21,19 +21,18 @@ REQUEST = b"GET /metrics HTTP/1.1\r\nHost: c1\r\n\r\n"
 SOON_S = 0.2
 
 
-def answered(environ, start_response):
-    """A WSGI application."""
-    if environ["PATH_INFO"] == "/bug":
+def scrape(accept):
+    """Return an answer; with OpenMetrics a bug is met."""
+    if accept != "text/plain":
         raise ZeroDivisionError
-    start_response("200 OK", [])
-    return [ANSWER]
+    return accept, ANSWER
 
 
 class ServerTest(unittest.TestCase):
     def setUp(self) -> None:
         self.closed = collections.Counter()
         listening = metrics_server.listen("127.0.0.1", 0)
-        self.server = metrics_server.Server(answered, listening, self.closed)
+        self.server = metrics_server.Server(scrape, listening, self.closed)
         self.port = listening.getsockname()[1]
         self.log = self.enterContext(self.assertLogs("iat_nova", logging.DEBUG))
         logging.getLogger("iat_nova").debug("begun")
@@ -126,13 +125,14 @@ class ServerTest(unittest.TestCase):
             (b"GET /\xff HTTP/1.1\r\n\r\n", b"400"),
             (b"GET /forged%0a HTTP/1.1\r\nAccept: text/plain;version=x\r\n\r\n", b"400"),
             (b"GET / HTTP/1.1\r\nAccept: text/plain;version=1;q=1,*/*\r\n\r\n", b"200"),
-            (b"GET /bug HTTP/1.1\r\n\r\n", b"500"),
+            (b"PUT / HTTP/1.1\r\n\r\n", b"405"),
+            (b"GET / HTTP/1.1\r\naccept: application/openmetrics-text\r\n\r\n", b"500"),
         ):
             with self.subTest(request[:60]):
                 self.server._quiet_until_s = 0.0
                 self.assertIn(status, self.ask(request)[:20])
-        self.assertEqual({Closed.REFUSED: 6}, self.closed)
-        self.assertEqual(7, len(self.logged()))
+        self.assertEqual({Closed.REFUSED: 7}, self.closed)
+        self.assertEqual(8, len(self.logged()))
         self.assertNotIn("forged", str(self.logged()))
 
     def test_no_descriptor_is_left(self) -> None:
