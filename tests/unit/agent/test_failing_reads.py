@@ -19,6 +19,7 @@ import socket
 import struct
 import sys
 import threading
+import types
 from unittest import mock
 
 from iat_nova.agent import restoring, sources, wiring
@@ -101,12 +102,7 @@ class Faults:
 
     def reading(self, read, name):
         """Return a read that fails at times."""
-
-        def call(*arguments, **options):
-            self.check(name)
-            return read(*arguments, **options)
-
-        return call
+        return lambda *arguments, **options: self.check(name) or read(*arguments, **options)
 
     @contextlib.contextmanager
     def patched(self):
@@ -136,19 +132,6 @@ class Pipes:
         for _, end, events, times in map(self.groups.get, groups or self.groups):
             now = next(times)
             os.write(end, struct.pack(f"={3 + events}Q", events, now, now, *[now] * events))
-
-
-class Guests:
-    """libvirt, with one guest."""
-
-    warnings, waiting_for, close = (), None, lambda self: None
-
-    def __init__(self, spool):
-        self.spool = spool
-
-    def guests(self, _online):
-        self.spool.extra_specs_of(GUEST.uuid)
-        return (GUEST,)
 
 
 class FailingReads(test_restore.MachineCase):
@@ -193,8 +176,13 @@ class FailingReads(test_restore.MachineCase):
         held = owned.held()
         with faults.patched(), held, contextlib.closing(Heartbeat(settings.lock_path)) as heartbeat:
             host = sources.host_reader(settings, machine, owned.finish)
-            guests = Guests(Spool(settings.spool_dir))
-            source = Reconciler(guests, None, Pci(self.sys), host, clock)
+            spool = Spool(settings.spool_dir)
+            libvirt = types.SimpleNamespace(
+                guests=lambda _: [GUEST, spool.extra_specs_of(GUEST.uuid)][:1],
+                warnings=(),
+                waiting_for=None,
+            )
+            source = Reconciler(libvirt, None, Pci(self.sys), host, clock)
             observer = Observer()
             drift = OnDisk(settings, lambda: [str(self.config)]).drift
             agent = wiring.agent(

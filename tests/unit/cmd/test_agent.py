@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What iat-nova-agent says when it starts."""
 
-import contextlib
 import errno
 import io
-import logging
 import pathlib
 import tempfile
 import unittest
@@ -14,10 +12,9 @@ from iat_nova import conf
 from iat_nova.cmd import agent
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement import snapshot as snapshot
-from iat_nova.hardware.host.machine import ChosenInterface
-from iat_nova.model import message, verbatim
+from iat_nova.model import verbatim
 from iat_nova.policy import PolicyError, Problem
-from iat_nova.report import exporter, log
+from iat_nova.report import exporter
 from iat_nova.store import heartbeat
 from iat_nova.strategies.registry import StrategyError
 from tests.said import sentence
@@ -59,23 +56,6 @@ class ExitStatus(unittest.TestCase):
             with self.subTest(error):
                 self.assertEqual(status, self.status_of(error, sentence(error)))
 
-    def test_the_lock_file_keeps_the_sentence(self) -> None:
-        """`iat-nova status` shows the sentence that the agent printed."""
-        folder = self.file.parent / "state"
-        self.file.write_text(
-            f"[iat]\nhardware = emulated\nemulated_scenario = quickstart\nstate_dir = {folder}\n"
-        )
-        error = PolicyError([Problem("", None, message("policy-empty"))], "file")
-        with (
-            mock.patch("iat_nova.cmd.agent._run", side_effect=error),
-            mock.patch("iat_nova.cmd.agent.watch"),
-            mock.patch("iat_nova.agent.restoring.note_state_dir"),
-            mock.patch("sys.stderr", io.StringIO()),
-        ):
-            self.assertEqual(78, agent.main(["--config-file", str(self.file)]))
-        lock = conf.load([str(self.file)]).lock_path
-        self.assertEqual(sentence(error), heartbeat.look(lock).text)
-
     def test_a_configuration_that_does_not_load(self) -> None:
         """Status 78 too, which the unit does not retry; the help tells of it."""
         for line, words in (
@@ -89,30 +69,3 @@ class ExitStatus(unittest.TestCase):
                 self.assertEqual(78, agent.main(["--config-file", str(self.file)]))
             self.assertIn(words, said.getvalue())
         self.assertIn("78", agent.EPILOG)
-
-
-class Start(unittest.TestCase):
-    def test_a_knob_that_is_denied_is_a_warning(self) -> None:
-        """What else was chosen is for information."""
-        machine = mock.Mock(
-            choices=(
-                ChosenInterface("cat", "resctrl", verbatim("mounted")),
-                ChosenInterface("ddio", "none", verbatim("msr: no"), True),
-            ),
-        )
-        further = HardwareError("no further")
-        log.speak()
-        self.addCleanup(logging.setLogRecordFactory, logging.LogRecord)
-        with (
-            mock.patch("iat_nova.agent.sources.machine", return_value=machine),
-            mock.patch("iat_nova.cmd.agent.ownership", side_effect=further),
-            self.assertLogs("iat_nova", logging.INFO) as logs,
-            contextlib.suppress(HardwareError),
-        ):
-            agent._run(
-                conf.load(), mock.Mock(), mock.Mock(), heartbeat.Heartbeat(), mock.MagicMock()
-            )
-        self.assertEqual(
-            ["INFO:iat_nova:cat: resctrl (mounted)", "WARNING:iat_nova:ddio: none (msr: no)"],
-            logs.output,
-        )
