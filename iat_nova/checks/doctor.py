@@ -125,7 +125,7 @@ def _in_order(found: Iterable[Finding]) -> list[Finding]:
     ordered: list[Finding] = []
     for one in sorted(found, key=_rank):
         worse = [other.state for other in ordered if other.level in _STOPS]
-        if one.level is Level.MISSING and any(_has(state, one.state) for state in worse):
+        if one.level is Level.MISSING and one.state in worse:
             continue
         if one.remedy in [other.remedy for other in ordered]:
             one = dataclasses.replace(one, remedy=None)  # noqa: PLW2901 - shown already
@@ -137,18 +137,6 @@ def _rank(finding: Finding) -> int:
     """Return the place of a finding: by its level, then by whether it has a remedy."""
     repairable = finding.remedy is not None and finding.level is not Level.CHOSEN
     return {Level.IMPOSSIBLE: 0, Level.OBSERVE: 1}.get(finding.level, 2 if repairable else 3)
-
-
-def _has(said: Message, part: Message) -> bool:
-    """Return whether a message is, or has within itself, another message."""
-    if said == part:
-        return True
-    values = (
-        one
-        for value in said.values.values()
-        for one in (value if isinstance(value, tuple) else (value,))
-    )
-    return any(isinstance(one, Message) and _has(one, part) for one in values)
 
 
 def _chosen(choice: ChosenInterface) -> Finding:

@@ -29,7 +29,7 @@ _CPUINFO = {  # /proc/cpuinfo -> field of the record
 def cpu_and_microcode(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
     """Return CPU model and microcode; unknown fields are empty."""
     fields = cpu_fields(cpuinfo)
-    return {field: fields.get(name, "") for name, field in _CPUINFO.items()}
+    return {field: fields.get(name, [""])[0] for name, field in _CPUINFO.items()}
 
 
 def as_data(

@@ -226,12 +226,8 @@ class CpuModel:
         return None
 
 
-def cpu_fields(cpuinfo: Path = Path("/proc/cpuinfo")) -> dict[str, str]:
-    """Return the fields in ``/proc/cpuinfo``, each as its first CPU has it."""
-    return {name: values[0] for name, values in _all_fields(cpuinfo).items()}
-
-
-def _all_fields(cpuinfo: Path) -> dict[str, list[str]]:
+def cpu_fields(cpuinfo: Path) -> dict[str, list[str]]:
+    """Return the values of each field in ``/proc/cpuinfo``, by CPU."""
     fields: dict[str, list[str]] = {}
     for line in text_of(cpuinfo).splitlines():
         name, colon, value = line.partition(":")
@@ -244,10 +240,9 @@ def cpu_model(
     cpuinfo: Path = Path("/proc/cpuinfo"), cpus: Path = Path("/sys/devices/system/cpu")
 ) -> CpuModel:
     """Return the CPU model of this host; unknown fields are empty or zero."""
-    every = _all_fields(cpuinfo)
+    every = cpu_fields(cpuinfo)
     fields = {name: values[0] for name, values in every.items()}
     architecture = next((one for field, one in _ARCHITECTURES if field in fields), "")
-    name = next((fields[name] for name in _NAMES if fields.get(name)), "")
     midr = text_of(cpus / "cpu0/regs/identification/midr_el1")
     if architecture == ARM or (midr and not architecture):
         return CpuModel("", 0, 0, _arm_name(every, midr), ARM)
@@ -255,7 +250,7 @@ def cpu_model(
         vendor=fields.get("vendor_id", ""),
         family=_number(fields, "cpu family"),
         model=_number(fields, "model"),
-        name=name,
+        name=next((fields[name] for name in _NAMES if fields.get(name)), ""),
         architecture=architecture,
     )
 

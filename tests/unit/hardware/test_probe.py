@@ -579,12 +579,6 @@ class Choosing(HostCase):
         with raises(self, HardwareError, "Permission denied.*CAP_PERFMON$"):
             self.choose()
 
-    def test_strange_processor(self):
-        """Without event tables there is no guessing."""
-        self.be("strange")
-        with raises(self, HardwareError, "E5-2650: no event table"):
-            self.choose()
-
     def test_not_mounted(self):
         """Where the kernel has resctrl the text says what to mount."""
         self.tree = probe.ResctrlFs(self.folder / "nowhere")
