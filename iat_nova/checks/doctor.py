@@ -358,7 +358,7 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
             else message("switch-without-pmd", bridges=bridges)
         )
         found.append(Finding(Source.SWITCH, Level.OK, state))
-    warnings = facts.switch.warnings if facts.switch is not None else ()
+    warnings = facts.switch.all_warnings if facts.switch is not None else ()
     told = [one for one in warnings if one not in facts.warnings]
     return found + [Finding("virtual switch", Level.NOTE, one) for one in told]
 

@@ -8,7 +8,7 @@ import enum
 from collections.abc import Iterable, Mapping
 
 from iat_nova.model.devices import Cards, LookUp, cards_of
-from iat_nova.model.message import Message
+from iat_nova.model.message import Message, message
 from iat_nova.model.ways import WayMask
 
 
@@ -106,6 +106,7 @@ class Guest:
     offline_cpus: tuple[int, ...] = ()
 
 
+_MOST_SHOWN = 60  # characters of a port's option in a warning
 USERSPACE = "netdev"
 """The datapath type with PMD threads; "" and "system" are the kernel's."""
 
@@ -199,8 +200,15 @@ class VirtualSwitch:
         cards = (card for port in self.ports for card in port.cards or ())
         return tuple(dict.fromkeys((*cards, *(port.name for port in self.unknown_cards))))
 
+    @property
+    def all_warnings(self) -> tuple[Message, ...]:
+        """The warnings, with those about unknown cards."""
+        unknown = ((one.name, one.dpdk_device or one.name) for one in self.unknown_cards)
+        told = (message("port-card-unknown", port=a, device=b[:_MOST_SHOWN]) for a, b in unknown)
+        return (*self.warnings, *told)
+
     def _is_unknown(self, port: SwitchPort) -> bool:
-        return port.cards is None and self.bridges.get(port.bridge) == USERSPACE
+        return port.cards is None and self.bridges.get(port.bridge, USERSPACE) == USERSPACE
 
     def resolved(self, look_up: LookUp) -> VirtualSwitch:
         """Return the switch with the cards of its ports, as far as `look_up` knows these."""

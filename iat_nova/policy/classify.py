@@ -11,7 +11,6 @@ import dataclasses
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from iat_nova.common.untrusted import shortened
 from iat_nova.model import (
     UNLIMITED,
     Attachment,
@@ -104,7 +103,7 @@ def classify(rules: Rules, facts: Facts, io_before: Mapping[str, bool]) -> Class
     warnings += _not_limited(domains.values())
     everyone = (tenant for inventory in domains.values() for tenant in inventory.tenants)
     stacked = any(tenant.kind is TenantKind.STACK for tenant in everyone)
-    of_switch = () if stacked else _of_switch(facts.switch)
+    of_switch = () if facts.switch is None or stacked else facts.switch.all_warnings
     found = [Reason(Code.SOURCE, message("ask-doctor", problem=one)) for one in facts.warnings]
     found += [Reason(Code.TENANTS, one) for one in warnings]
     found += [Reason(Code.SOURCE, one) for one in of_switch]
@@ -245,20 +244,9 @@ def _stack(
         model=DeviceModel.AGGREGATION,
         class_name=STACK,
         devices=switch.devices,
-        warnings=(*_of_switch(switch), *owners.notes.get(STACK, ()), *problems),
+        warnings=(*switch.all_warnings, *owners.notes.get(STACK, ()), *problems),
         ports=domain.ports_of(switch.devices),
     )
-
-
-def _of_switch(switch: VirtualSwitch | None) -> tuple[Message, ...]:
-    """Return the warnings of the switch."""
-    if switch is None:
-        return ()
-    unknown = (
-        message("port-card-unknown", port=one.name, device=shortened(one.dpdk_device or one.name))
-        for one in switch.unknown_cards
-    )
-    return (*switch.warnings, *unknown)
 
 
 def _everyones_devices(facts: Facts) -> frozenset[str]:

@@ -149,7 +149,7 @@ class JournalTest(unittest.TestCase):
             facts = dataclasses.replace(FACTS, switch=switch)
             why = {"u/1": message("io-below", packets_per_s=packets, threshold_per_s=9)}
             journal.inventory(facts, {0: INVENTORY}, (), why)
-            self.assertIs(switch, observer.now.switch)
+            self.assertIs(facts.switch, observer.now.switch)
             pictures = self.read(lambda r: list(r.inventories()))
             (picture,) = pictures
             self.assertEqual(

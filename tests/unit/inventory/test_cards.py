@@ -23,6 +23,7 @@ from iat_nova.model import (
     Sample,
     VirtualSwitch,
     WayMask,
+    message,
 )
 from iat_nova.report import advice
 from iat_nova.strategies import readings
@@ -220,8 +221,8 @@ class UnknownTest(unittest.TestCase):
             found, ports, rings = outcome(device)
             self.assertFalse(at_any_port(ports))
             self.assertEqual([1, 1], rings)
-            warnings = [one.code for one in found[0][0][0].warnings]
-            self.assertEqual(["port-card-unknown"], warnings)
+            told = message("port-card-unknown", port="dpdk0", device=device or "dpdk0")
+            self.assertEqual((told,), found[0][0][0].warnings)
 
     def test_a_card_of_another_domain(self):
         """A port stays where an owner of its devices has no CPU in the domain."""
