@@ -86,4 +86,4 @@ def _interval_s(environment: Mapping[str, str]) -> float | None:
     if owner is not None and owner != str(os.getpid()):
         return None
     text = environment.get("WATCHDOG_USEC", "")
-    return int(text) / 1e6 if text.isdecimal() else None
+    return int(text) / 1e6 if text.isascii() and text.isdecimal() else None

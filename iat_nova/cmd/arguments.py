@@ -12,7 +12,7 @@ import time
 from iat_nova.cmd.base import EXIT_USAGE, Failure
 from iat_nova.report import times
 
-AGO = re.compile(r"-(\d+(?:\.\d+)?)(s|m|min|h|d)?")
+AGO = re.compile(r"-([0-9]+(?:\.[0-9]+)?)(s|m|min|h|d)?")
 """A time before now, as in -10m."""
 
 SECONDS = {None: 1, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -26,23 +26,23 @@ def take_times(parser: argparse.ArgumentParser) -> None:
 
 def whole(text: str) -> int:
     """Return a whole number, 0 or more. Raises `argparse.ArgumentTypeError`."""
-    if not text.isdecimal():
+    if not re.fullmatch("[0-9]+", text):
         raise argparse.ArgumentTypeError(f"invalid number {text!r}: expected 0 or more")
     return int(text)
 
 
 def natural(text: str) -> int:
     """Return a positive whole number. Raises `argparse.ArgumentTypeError`."""
-    if not text.isdecimal() or not int(text):
+    if not re.fullmatch("[0-9]*[1-9][0-9]*", text):
         raise argparse.ArgumentTypeError(
             f"invalid number {text!r}: expected a positive whole number"
         )
     return int(text)
 
 
-_ISO_TIME = re.compile(r"[T ]\d\d:\d\d(:\d\d(\.\d+)?)?")
+_ISO_TIME = re.compile(r"[T ][0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]+)?)?")
 # 99:99, -5x, 2026-13-01: meant as times, and no name or UUID of a guest.
-_MEANT = re.compile(r"\d+(:\d+)+|-\d+\w*|\d{4}-\d\d-\d\d(T.*)?")
+_MEANT = re.compile(r"[0-9]+(:[0-9]+)+|-[0-9]+\w*|[0-9]{4}-[0-9]{2}-[0-9]{2}(T.*)?")
 
 
 def take_period(parser: argparse.ArgumentParser, begin: str) -> None:
@@ -88,7 +88,7 @@ def moment(text: str, now_s: float, *, begin: bool = False) -> float:
     if ago:
         return now_s - float(ago[1]) * SECONDS[ago[2]]
     try:
-        if re.fullmatch(r"\d{1,2}:\d{2}(:\d{2})?", text):
+        if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?", text):
             return _last_time_of_day(text, now_s, begin=begin)
         there = datetime.datetime.fromisoformat(text.removesuffix(" UTC"))
         there = there if there.tzinfo else there.replace(tzinfo=datetime.UTC)

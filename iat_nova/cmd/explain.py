@@ -33,7 +33,7 @@ from iat_nova.store.heartbeat import look
 from iat_nova.store.reader import HistoryReader, Recorded
 from iat_nova.store.records import Event, EventKind, Iteration, RecordError, SettingsInForce
 
-_NUMBER = re.compile(r"#(\d+)")
+_NUMBER = re.compile(r"#([0-9]+)")
 
 
 class Explain(Page):

@@ -79,7 +79,11 @@ def _nobody(
     shown = escape.plain(text)
     if text.lower() == DDIO:
         return "ddio has ways and is not a guest: iat-nova decisions ddio lists what was done to it"
-    hint = f"; write '#{shown}' for the decision of this number" if text.isdecimal() else ""
+    hint = (
+        f"; write '#{shown}' for the decision of this number"
+        if text.isascii() and text.isdecimal()
+        else ""
+    )
     names = ", ".join(dict.fromkeys(escape.plain(one.name) for one in everybody(picture)))
     told = f"nobody is called {shown!r} {where}; there are {names}"
     return f"{told}{hint}"

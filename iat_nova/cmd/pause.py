@@ -22,7 +22,7 @@ from iat_nova.store.database import HistoryError
 from iat_nova.store.heartbeat import look
 from iat_nova.store.requests import PauseFile
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(s|m|min|h|d)")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)(s|m|min|h|d)")
 
 
 class PauseCommand(Command):

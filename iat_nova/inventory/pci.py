@@ -25,9 +25,11 @@ _MAC = re.compile(r"(?:[0-9a-f]{2}:){5}[0-9a-f]{2}")
 _NAME = re.compile(r"(?:/dev/)?(?!\.{1,2}$)[^/\0\ud800-\udfff]{1,60}")
 _LOWER = "lower_"  # begins the links of a bond or VLAN to its interfaces
 _NETWORK_CLASS = "0x02"  # base class of the PCI class code
-_VHOST_VDPA = re.compile(r"vhost-vdpa-\d+")
-_UPLINK = re.compile(r"(l\d+)?p\d+(s\d+)?")  # a port of the card: p0; of a line card; split
-_REPRESENTOR = re.compile(r"(c\d+)?pf\d+.*")  # of a VF, a subfunction, a PF: pf0vf1, pf0sf88
+_VHOST_VDPA = re.compile(r"vhost-vdpa-[0-9]+")
+_UPLINK = re.compile(
+    r"(l[0-9]+)?p[0-9]+(s[0-9]+)?"
+)  # a port of the card: p0; of a line card; split
+_REPRESENTOR = re.compile(r"(c[0-9]+)?pf[0-9]+.*")  # of a VF, a subfunction, a PF: pf0vf1, pf0sf88
 # SPEED_UNKNOWN (-1) as an unsigned number, of 32 bits, or of 16 bits in old drivers.
 _UNKNOWN_MBPS = (0xFFFF, 0xFFFFFFFF)
 

@@ -29,7 +29,7 @@ from iat_nova.inventory.ovs_rpc import OvsUnavailableError
 from iat_nova.model import Message, message
 
 _MASK = re.compile(r"(?:0[xX])?(?=[0-9a-fA-F])0*([0-9a-fA-F]*)")
-_RXQ_SHOW = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):", re.MULTILINE)
+_RXQ_SHOW = re.compile(r"^pmd thread numa_id -?[0-9]+ core_id ([0-9]{1,6}):", re.MULTILINE)
 _THREAD = re.compile("pmd-c([0-9]+)/id:")
 _GONE = (errno.ESRCH, errno.EACCES, errno.EPERM)  # the process has ended, or is hidden
 _MOST_BITS = 16384  # no kernel has more CPUs; a longer mask only takes time

@@ -15,7 +15,7 @@ from iat_nova.model import PmdThread
 METHOD = "dpif-netdev/pmd-stats-show"
 WINDOW_S = 1.0  # readings may come in bursts: rates need two readings this far apart
 
-_HEAD = re.compile(r"^pmd thread numa_id -?\d+ core_id ([0-9]{1,6}):\s*$", re.MULTILINE)
+_HEAD = re.compile(r"^pmd thread numa_id -?[0-9]+ core_id ([0-9]{1,6}):\s*$", re.MULTILINE)
 _COUNT = re.compile(r"^\s+([a-z][a-z. ]*?): ([0-9]{1,20})\b")
 _NAMES = ("packets received", "miss with failed upcall", "processing cycles", "idle cycles")
 

@@ -36,7 +36,7 @@ _REQUEST = re.compile(
     rb"([A-Z]+) [!-~]+ HTTP/1\.[01]((?:\r\n[!#$%&'*+.^_`|~\w-]+:[\t -~\x80-\xff]*)*)\r\n\r\n"
 )
 _OPENMETRICS = "application/openmetrics-text"
-_UNREADABLE_VERSION = re.compile(r"version=(?!\d{1,4}(\.\d{1,4}){0,3}\s*([;,]|$))")
+_UNREADABLE_VERSION = re.compile(r"version=(?![0-9]{1,4}(\.[0-9]{1,4}){0,3}\s*([;,]|$))")
 _WHY = {
     Closed.DEADLINE: "its answer was not sent in time",
     Closed.LIMIT: f"it was the oldest of more than {CONNECTIONS}",

@@ -36,7 +36,6 @@ ALLOWED = {
     "common/untrusted.py worded": "an error without a text is named by its type",
     "hardware/cat/pqos_lib.py load": "dlopen gives no number",
     "hardware/cat/resctrl_fs.py _folders": "an entry of scandir, whose errors are raised",
-    "hardware/cat/resctrl_fs.py count": "None is an unknown count",
     "hardware/enforcement/snapshot_file.py _identity": "then the whole file is read",
     "hardware/kernel/locks.py _lock": "only messages use it",
     "nova/spool.py _replace": "the first error is raised",

@@ -473,6 +473,14 @@ class TestNoOtherReader(unittest.TestCase):
         "store/records.py": "the history, whose records have limits of their own",
     }
 
+    def test_digits(self):
+        """Only ASCII's are read: ``\\d``, isdigit and isdecimal accept those of other scripts."""
+        modules = (ROOT / "iat_nova").rglob("*.py")
+        for path in (one for one in modules if "experiments" not in one.parts):
+            for line in path.read_text(encoding="utf-8").splitlines():
+                if re.search(r"\\d|\.is(digit|decimal)", line):
+                    self.assertIn("isascii", line, path)
+
     def test_who_parses(self):
         """A new module that parses a file by itself is found, and one that no longer does."""
         package = ROOT / "iat_nova"

@@ -138,6 +138,7 @@ PROVEN = {
     "``reload``": f"{ATTACK}.Signals.test_a_forged_process_number",
     "A snapshot has root write": "tests.unit.hardware.test_rootport.Wired.test_forged_registers",
     "Of these registers": "tests.unit.hardware.test_ddio.Register.test_forged_bits "
+    "tests.unit.hardware.test_ddio.Register.test_forged_masks "
     "tests.unit.hardware.test_iordt_classes.Contract.test_forged",
     "A snapshot of resctrl": "tests.unit.hardware.test_resctrl.Restoring."
     "test_forged_monitoring_groups",

@@ -111,6 +111,7 @@ class ResctrlFs:
     def __init__(self, root: Path = DEFAULT_ROOT, mounts: Path = MOUNTS) -> None:
         self.root = root
         self._mounts = mounts
+        self._limits: dict[str, tuple[int, int]] = {}  # of masks, by resource
 
     # Tests replace the next four methods.
 
@@ -194,13 +195,27 @@ class ResctrlFs:
             raise HardwareError(unusable(path, error)) from error
 
     def masks(self, group: str, resource: str) -> Mapping[int, WayMask]:
-        """Return a group's masks by domain, from ``schemata``."""
-        for line in self._get(_in(group, "schemata")).splitlines():
+        """Return a group's masks by domain, from ``schemata``, checked against their limits."""
+        file = _in(group, "schemata")
+        for line in self._get(file).splitlines():
             name, _, values = line.strip().partition(":")
             if name == resource:
-                return self._parse(_in(group, "schemata"), values, parse_masks)
+                masks = self._parse(file, values, parse_masks)
+                ways, least = self._mask_limits(resource)
+                for mask in masks.values():
+                    if mask & ~ways or mask.count < least:
+                        error = ValueError(f"{resource}: {mask} is not a mask of {ways:#x}")
+                        raise ResctrlError(unusable(self.root / file, error))
+                return masks
         path = str(self.root / group)
         raise HardwareError(message("schemata-line-absent", path=path, resource=resource))
+
+    def _mask_limits(self, resource: str) -> tuple[int, int]:
+        """Return all ways, and the least number of ways of a mask."""
+        if resource not in self._limits:
+            least = self.parsed(f"info/{resource}/min_cbm_bits", int)
+            self._limits[resource] = self.parsed(f"info/{resource}/cbm_mask", hexadecimal), least
+        return self._limits[resource]
 
     def mask(self, group: str, resource: str, domain: int) -> WayMask:
         """Return a group's mask in a domain. Raises `DomainOffline`."""

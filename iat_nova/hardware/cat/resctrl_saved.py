@@ -23,7 +23,7 @@ from iat_nova.hardware.kernel.shape import HEX, NUMBER, mapping, record, text
 from iat_nova.hardware.kernel.topology import Cache
 from iat_nova.model import Message, WayMask, message
 
-_CPUS = text(r"\d{1,6}(-\d{1,6})?(,\d{1,6}(-\d{1,6})?)*", "a list of CPUs")
+_CPUS = text(r"[0-9]{1,6}(-[0-9]{1,6})?(,[0-9]{1,6}(-[0-9]{1,6})?)*", "a list of CPUs")
 SHAPE = record(
     {
         "default": mapping(text("L3(CODE|DATA)?", "L3"), mapping(NUMBER, HEX)),
@@ -101,24 +101,18 @@ def restore(
     default group's masks come first: the CPUs of our groups fall back to them. Before, our groups
     are made shareable or, where that is refused, removed. Where a mask overlaps another program's
     exclusive group, or is refused otherwise, the CPUs of this cache, by `caches`, stay in our
-    groups: the default group may have few ways. If the default group itself was made exclusive, our
-    groups refuse its masks: then these come last. May be repeated. Raises `HardwareError` at the
-    end, with all failures.
+    groups: the default group may have few ways. May be repeated. Raises `HardwareError` at the end,
+    with all failures.
     """
     resources = fs.l3_resources()
     refused: set[int] = set()
 
-    def widen(resource: str, domain: int, mask: WayMask, *, last: bool = False) -> Message | None:
-        if domain in refused:
-            return None
+    def widen(resource: str, domain: int, mask: WayMask) -> Message | None:
         try:
             return _put_back_mask(fs, resource, domain, mask)
         except HardwareError as error:
-            groups = _excluding(fs, domain, mask)
-            if not (groups or last) and fs.mode(DEFAULT_GROUP) != SHAREABLE:
-                return None  # our groups are in the way, see the second try
             refused.add(domain)
-            if not groups:
+            if not (groups := _excluding(fs, domain, mask)):
                 raise
             state = message("mask-of-others", refusal=error.state, groups=groups)
             paths = tuple(str(fs.root / name) for name in groups)
@@ -128,20 +122,16 @@ def restore(
         stay = {cpu for cache in caches() if cache.id in refused for cpu in cache.cpus}
         return _remove(fs, name, stay)
 
-    def widened(**options: bool) -> list[Callable[[], Message | None]]:
-        return [
-            functools.partial(widen, resource, int(domain), WayMask(int(mask, 16)), **options)
-            for resource, masks in saved["default"].items()
-            for domain, mask in masks.items()
-            if resource in resources
-        ]
-
     steps: list[Callable[[], Message | None]] = [
         functools.partial(_share, fs, name) for name in fs.groups() if name.startswith(PREFIX)
     ]
-    steps += widened()
+    steps += [
+        functools.partial(widen, resource, int(domain), WayMask(int(mask, 16)))
+        for resource, masks in saved["default"].items()
+        for domain, mask in masks.items()
+        if resource in resources
+    ]
     steps += [functools.partial(remove_class, name) for name in ours]
-    steps += widened(last=True)
     steps += [functools.partial(_remove, fs, name, ()) for name in monitors]
     steps += [
         functools.partial(_put_back_monitor, fs, name, parse_cpus(cpus))
@@ -194,7 +184,14 @@ def _put_back_mask(fs: ResctrlFs, resource: str, domain: int, mask: WayMask) -> 
     now = fs.masks(DEFAULT_GROUP, resource)
     if now.get(domain, mask) == mask:  # or the domain is offline: the kernel resets the domain
         return None
-    fs.set_masks(DEFAULT_GROUP, domain, {resource: mask})
+    try:
+        fs.set_masks(DEFAULT_GROUP, domain, {resource: mask})
+    except HardwareError:
+        if fs.mode(DEFAULT_GROUP) == SHAREABLE:
+            raise
+        # Another program made the default group exclusive, since an agent took ways from it.
+        fs.set_mode(DEFAULT_GROUP, SHAREABLE)
+        fs.set_masks(DEFAULT_GROUP, domain, {resource: mask})
     return message("default-mask-restored", resource=resource, domain=domain, mask=mask)
 
 

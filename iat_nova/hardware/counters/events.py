@@ -270,4 +270,4 @@ def _arm_name(fields: Mapping[str, Sequence[str]], midr: str) -> str:
 
 def _number(fields: Mapping[str, str], name: str) -> int:
     text = fields.get(name, "")  # on other architectures a name, or absent
-    return int(text) if text.isdecimal() else 0
+    return int(text) if text.isascii() and text.isdecimal() else 0

@@ -27,23 +27,40 @@ def _ways(domain: CacheDomain) -> int:
     return (1 << domain.ways) - 1
 
 
-_ANY_WAYS = (1 << 32) - 1
-"""The most ways that CAT can describe (CPUID leaf 0x10), for a restore of an unknown cache."""
+_MOST_WAYS = 32  # that CAT can describe (CPUID leaf 0x10)
+
+
+def with_ways(cache: Cache, register: int, saved: int, ways: int | None = None) -> int:
+    """Return a value of IIO_LLC_WAYS with the ways of a saved value; other bits are not written.
+
+    `ways`: number of the cache's ways by resctrl, None: by sysfs. Raises `HardwareError` for an
+    empty mask, or one with a gap: no agent writes these, nor may a restore.
+    """
+    domain = CacheDomain(cache.id, cache.cpus, ways or cache.ways or _MOST_WAYS, 1)
+    limits.check_ddio(domain, WayMask(saved & _ways(domain)))
+    return with_bits(register, saved, _ways(domain))
 
 
 class MsrDdio:
     """`hardware.api.DdioWays` through IIO_LLC_WAYS, MSR 0xC8B: one bit per way, package scope.
 
     The register accepts any value. Only hit and miss rates show whether the CPU follows the
-    register; an Ice Lake was seen to ignore it.
+    register; an Ice Lake was seen to ignore it. `ways`: see `with_ways`.
     """
 
     shape = mapping(NUMBER, HEX)
 
-    def __init__(self, msr: Msr, domains: Domains, topology: Topology) -> None:
+    def __init__(
+        self,
+        msr: Msr,
+        domains: Domains,
+        topology: Topology,
+        ways: Callable[[], int | None] = lambda: None,
+    ) -> None:
         self._msr = msr
         self._domains = domains
         self._topology = topology
+        self._ways = ways
         self._saved = SavedKeys()
         self._wrote: set[int] = set()
         self._known: tuple[CacheDomain, ...] = ()
@@ -90,10 +107,11 @@ class MsrDdio:
 
     def save(self) -> dict[str, Any]:
         """Return, as plain JSON values, the settings for `restore`."""
-        found = {
-            str(cache.id): f"{self._msr.read(cache.cpus[0], IIO_LLC_WAYS):x}"
-            for cache in self._topology.caches()
-        }
+        found, ways = {}, self._ways()
+        for cache in self._topology.caches():
+            value = self._msr.read(cache.cpus[0], IIO_LLC_WAYS)
+            with_ways(cache, value, value, ways)  # otherwise `restore` would refuse it
+            found[str(cache.id)] = f"{value:x}"
         self._saved.renew(found)
         return found
 
@@ -114,11 +132,15 @@ class MsrDdio:
         )
 
     def restore(self, saved: Mapping[str, Any]) -> tuple[Message, ...]:
-        """Restore the registers; return a message for each change. May be repeated."""
+        """Restore the ways in the registers; return a message for each change. May be repeated.
+
+        The service's account could have forged the snapshot: see `with_ways`.
+        """
+        ways = self._ways()
 
         def put_back(cache: Cache) -> Message | None:
             now = self._msr.read(cache.cpus[0], IIO_LLC_WAYS)
-            value = with_bits(now, int(saved[str(cache.id)], 16), _ANY_WAYS)
+            value = with_ways(cache, now, int(saved[str(cache.id)], 16), ways)
             if now == value:
                 return None
             self._msr.write(cache.cpus[0], IIO_LLC_WAYS, value)

@@ -20,7 +20,7 @@ from iat_nova.hardware.counters.monitor import BANDWIDTH, OCCUPANCY, Monitor, of
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, check_usable
 from iat_nova.hardware.ddio.iordt_monitor import PortMonitor
 from iat_nova.hardware.ddio.rootport import RootPorts
-from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio
+from iat_nova.hardware.ddio.ways import Domains, FixedDdio, IoAllocDdio, MsrDdio, with_ways
 from iat_nova.hardware.host import counter_choice
 from iat_nova.hardware.host.cures import cache_allocation
 from iat_nova.hardware.host.machine import ASKED, ChosenInterface, Machine, TenantsAndPorts
@@ -202,7 +202,7 @@ def restorers(host: Host) -> dict[str, Restorable]:
     }
     parts[PQOS] = PqosAllocator(host.topology, host.roots.resctrl)
     parts["resctrl"] = Resctrl(host.fs, host.topology)
-    parts["ddio msr"] = MsrDdio(host.msr, host.resctrl.domains, host.topology)
+    parts["ddio msr"] = _register(host, host.resctrl.domains)
     if _has_port_dca(host):  # otherwise no agent saved ports, and the register has another meaning
         parts[PORT_DCA] = RootPorts((), host.roots.pci)
     parts["ddio io_alloc"] = IoAllocDdio(host.fs, host.resctrl.domains)
@@ -300,7 +300,7 @@ def _ddio(
     if wanted in ("auto", "msr"):
         refused = _no_ddio_register(host)
         if refused is None:
-            knob = MsrDdio(host.msr, domains, host.topology)
+            knob = _register(host, domains)
             return knob, ChosenInterface("ddio", "msr", message("ddio-register-usable"))
         state = message("ddio-not-by-msr", reason=refused.state)
         refusals.append(HardwareError(state, refused.remedy))
@@ -341,12 +341,21 @@ def _iordt(host: Host, domains: Domains, cat: str) -> tuple[DeviceClass, ChosenI
         raise HardwareError(state, error.remedy) from error
     found: MsrDdio | FixedDdio = FixedDdio(lambda: _static_ddio(host), ASKED)
     if _no_ddio_register(host) is None:
-        found = MsrDdio(host.msr, domains, host.topology)
+        found = _register(host, domains)
     return _device_class(host, domains, found), ChosenInterface("ddio", "iordt", ASKED)
 
 
 def _device_class(host: Host, domains: Domains, found: MsrDdio | FixedDdio) -> DeviceClass:
     return DeviceClass(host.fs, host.msr, host.topology, host.tags, domains, found)
+
+
+def _register(host: Host, domains: Domains) -> MsrDdio:
+    return MsrDdio(host.msr, domains, host.topology, lambda: _ways(host))
+
+
+def _ways(host: Host) -> int | None:
+    """Return the number of an L3 cache's ways, None without resctrl."""
+    return host.fs.info().cbm_mask.bit_length() if host.resctrl.mounted() else None
 
 
 def _has_ddio_register(host: Host) -> bool:
@@ -376,7 +385,9 @@ def _no_ddio_register(host: Host) -> HardwareError | None:
     if _has_ddio_register(host) and (refused := writes_refused(host)):
         return refused
     try:
-        host.ddio_register()
+        registers = host.ddio_register()
+        for cache in host.topology.caches():
+            with_ways(cache, registers[cache.id], registers[cache.id], _ways(host))
     except HardwareError as error:
         return error
     return None

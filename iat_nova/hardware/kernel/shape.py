@@ -82,7 +82,7 @@ def check(shape: Shape, value: Any) -> None:
         raise ValueError(place + shortened(why, _MOST_SHOWN))
 
 
-NUMBER = text(r"\d{1,6}", "a number")
+NUMBER = text("0|[1-9][0-9]{0,5}", "a number")
 HEX = text(r"[0-9a-f]{1,16}", "a number of 64 bits in hexadecimal digits")
 INDEX = whole(0, 10**6 - 1)
 VALUE = whole(0, (1 << 64) - 1)

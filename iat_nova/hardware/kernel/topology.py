@@ -28,15 +28,16 @@ _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 class Cache:
     """One last-level cache, with the online CPUs that share the cache.
 
-    `size_bytes` None: unknown to the kernel. `nodes`: NUMA nodes of these CPUs, several with
-    sub-NUMA clustering. `socket_nodes`: NUMA nodes of all online CPUs of the package. `nodes` and
-    `socket_nodes` are empty if the kernel knows no NUMA nodes.
+    `size_bytes`, `ways` None: unknown to the kernel. `nodes`: NUMA nodes of these CPUs, several
+    with sub-NUMA clustering. `socket_nodes`: NUMA nodes of all online CPUs of the package. `nodes`
+    and `socket_nodes` are empty if the kernel knows no NUMA nodes.
     """
 
     id: int  # the kernel's cache id, resctrl's domain number
     cpus: tuple[int, ...]
     size_bytes: int | None
     package: int
+    ways: int | None = None
     nodes: tuple[int, ...] = ()
     socket_nodes: tuple[int, ...] = ()
 
@@ -98,6 +99,7 @@ class Topology:
             cpus=tuple(sorted(self._parsed(folder / "shared_cpu_list", parse_cpus) | {cpu})),
             size_bytes=_size(folder / "size"),
             package=self.package(cpu),
+            ways=files.number_of(folder / "ways_of_associativity"),
         )
 
     def package(self, cpu: int) -> int:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole set of back ends under the snapshot, killed at random moments on a real kernel."""
 
+import itertools
 import os
 import random
 import signal
@@ -169,6 +170,24 @@ class Around(unittest.TestCase):
             snapshot.restore()
         self.assertEqual({1, 2}, fs.monitors()["watcher"])
         self.assertEqual(found, state())
+
+    def test_a_mode_that_another_program_wrote(self):
+        """The kernel refuses no restore: by the agent's own process, or by another one."""
+        fs = ResctrlFs()
+        for group, own in itertools.product(("iat-nova.1", ""), (True, False)):
+            backends, snapshot = make()
+            with snapshot.only_writer():
+                snapshot.protect()
+                for domain in backends.allocator.domains():  # without ways that the hardware uses
+                    guest = ClassMask("a", domain.cpus[1:], WayMask(0x1F0))
+                    classes = ClassMask(DEFAULT_CLASS, (), WayMask(0x3)), guest
+                    backends.allocator.apply(domain.id, classes)
+                fs.set_mode(group, "exclusive")
+                changes = [one.code for one in backends.allocator.inspect()]
+                self.assertEqual(["group-mode-changed"] if group else [], changes)
+                restored = (snapshot if own else make()[1]).restore()
+            self.assertEqual((), restored.not_done)
+            self.assertEqual(self.found, state())
 
     def test_a_group_left_over(self):
         """Without a snapshot it is removed by the host's writer."""

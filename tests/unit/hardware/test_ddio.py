@@ -97,10 +97,28 @@ class Register(Folder, contract.DdioContract, unittest.TestCase):
         self.assertEqual((), self.ddio.restore(saved))
 
     def test_forged_bits(self):
-        """A restore sets bits that may be ways; the other bits stay, whatever was saved."""
+        """A restore sets ways; the other bits stay, whatever was saved."""
         self.msr.set(0, IIO_LLC_WAYS, 1 << 40 | 0x700)
         self.ddio.restore({"0": f"{1 << 50 | 0x600:x}"})
         self.assertEqual(1 << 40 | 0x600, self.msr.get(0, IIO_LLC_WAYS))
+
+    def test_forged_masks(self):
+        """A mask that no agent writes is refused, also without resctrl: empty, or with a gap."""
+        for ways in (11, None):
+            ddio = MsrDdio(self.msr, tuple, self.cpus.topology, lambda ways=ways: ways)
+            for mask in (0, 0x501, 0x800, 0xFF800):
+                with self.subTest(mask=mask), self.assertRaises(HardwareError):
+                    ddio.restore({"0": f"{mask:x}"})
+            self.assertEqual(0x600, self.msr.get(0, IIO_LLC_WAYS))
+            ddio.restore({"0": "ffffffffffffffff"})
+            self.assertEqual(0x7FF, self.msr.get(0, IIO_LLC_WAYS))
+            ddio.restore({"0": "600"})
+
+    def test_found_so(self):
+        """What a restore would refuse is not saved, so nothing is written."""
+        self.msr.set(0, IIO_LLC_WAYS, 0x500)
+        with raises(self, HardwareError, "0x500 .*gap"):
+            self.ddio.save()
 
     def test_a_package_that_refuses(self):
         """The other one is put back all the same, and the refusal is told."""

@@ -457,6 +457,13 @@ class Choosing(HostCase):
         with raises(self, HardwareError, "msr is unavailable: DDIO's register: .*refuses"):
             self.choose(ddio="msr")
 
+    def test_a_mask_of_ddio_with_a_gap(self):
+        """No restore would write it again: DDIO's ways stay."""
+        self.msr.set(0, 0xC8B, 0x500)
+        with raises(self, HardwareError, "0x500 .*gap"):
+            self.choose(ddio="msr")
+        self.assertEqual("none", self.chosen(self.choose())["ddio"])
+
     def test_a_kernel_that_is_locked_down(self):
         """It refuses writes to registers whatever the driver's own setting: none is tried."""
         self.put(self.roots.lockdown, "none [integrity] confidentiality\n")

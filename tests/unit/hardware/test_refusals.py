@@ -63,6 +63,13 @@ class Files(Case):
         with self.refused("none/info/L3/num_closids: No such file"):
             gone.info()
 
+    def test_masks_beyond_their_limits(self):
+        """A mask is held against cbm_mask and min_cbm_bits, which the kernel shows beside it."""
+        for mask in ("fff", "0"):
+            self.tree._put("schemata", f"L3:0={mask}")
+            with self.refused("L3: 0x[0f]* is not a mask of 0x7ff"):
+                self.tree.masks("", "L3")
+
     def test_mounted_with_other_options(self):
         """A resource that schemata no longer has."""
         with self.refused("schemata has no line L3CODE"):

@@ -345,7 +345,7 @@ class Wired(test_restore.MachineCase):
 
     def test_forged_registers(self):
         """A part of the snapshot has the registers of that part alone."""
-        for saved in ([[0, 0x186, 1]], {"0": [0x186, 1]}):
+        for saved in ([[0, 0x186, 1]], {"0": [0x186, 1]}, {"\u0663": "600"}, {"00": "600"}):
             self.forge({"ddio msr": saved})
             self.check_refused("expected|not of type")
 

@@ -87,6 +87,7 @@ class Cpus:
             (cache / "level").write_text(f"{level}\n")
             (cache / "id").write_text(f"{self.ids[package] if level == 3 else cpu}\n")
             (cache / "size").write_text(f"{self.size}\n")
+            (cache / "ways_of_associativity").write_text("11\n")
         self.on.add(cpu)
 
     def put_nodes(self, *nodes):
@@ -122,7 +123,7 @@ class KernelTree(ResctrlFs):
                  shareable=0x600, sparse=False, cdp=False, debug=False, mb_ids=None):  # fmt: skip
         super().__init__(root, root.parent / "mounts")
         self.cpus = cpus
-        self.full = (1 << ways) - 1
+        self.full, self.shareable = (1 << ways) - 1, shareable
         self.min_bits, self.sparse, self.closids = min_bits, sparse, min(closids, mba_closids or 99)
         self.resources = ("L3CODE", "L3DATA") if cdp else ("L3",)
         self.debug = debug
@@ -216,6 +217,7 @@ class KernelTree(ResctrlFs):
         if "mon_groups/" in name:
             return
         self._put("cpus_list", format_cpus(parse_cpus(self.read("cpus_list")) | own))
+        self._usage()
 
     def be_amd(self):
         """Limit memory bandwidth in eighths of a GB/s, as Zen does."""
@@ -439,12 +441,14 @@ class KernelTree(ResctrlFs):
             raise self._refuse(errno.EINVAL, f"The mask {mask:x} has non-consecutive 1-bits")
         if mask.count < self.min_bits:
             raise self._refuse(errno.EINVAL, f"Need at least {self.min_bits} bits in the mask")
+        if self.mode(group) == "exclusive" and mask & self.shareable:  # by the hardware
+            raise self._refuse(errno.EINVAL, "Overlaps with other group")
         for other in {"", *self.groups()} - {group}:
-            if self.masks(other, self.resources[0])[domain] & mask:
-                if self.mode(other) != "shareable":
-                    raise self._refuse(errno.EINVAL, "Overlaps with exclusive group")
-                if self.mode(group) == "exclusive":
-                    raise self._refuse(errno.EINVAL, "Overlaps with other group")
+            if (
+                self.masks(other, self.resources[0])[domain] & mask
+                and self.mode(other) != "shareable"
+            ):
+                raise self._refuse(errno.EINVAL, "Overlaps with exclusive group")
 
     def cpus_list(self, group):
         """Return a group's CPUs in the kernel's list format."""

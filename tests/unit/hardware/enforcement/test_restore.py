@@ -275,7 +275,6 @@ class Ours(MachineCase):
                     self.squeezed_by(owned)
                     self.tree.write(f"{name}/mode".lstrip("/"), mode)
                     end(owned)
-                    self.tree.write("mode", "shareable")
                     self.assert_as_found()
         self.squeezed_by(self.owned())
         self.tree.write("iat-nova.1/schemata", "L3:0=f0\n")
