@@ -4,19 +4,16 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from iat_nova.cmd.arguments import natural
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Failure, Page
-from iat_nova.common import plugins
-from iat_nova.common.extras import install
 from iat_nova.model import Mempool, Parameters
 from iat_nova.report import advice, escape, rings, words
-from iat_nova.report.advice import Advice, Assumed, Estimate, Estimator
+from iat_nova.report.advice import Advice, Assumed
 from iat_nova.report.rings import Finding
 
 MIB = 1 << 20
@@ -39,7 +36,6 @@ class PoolChoice:
     needed_bytes: int
     capacity_bytes: int
     partial: bool
-    estimate: Estimate | None
 
 
 class Advise(Page):
@@ -49,15 +45,14 @@ class Advise(Page):
     of guests, and the part of the cache into which devices may write. The counters of the last
     minute show whether lines that devices write miss these ways, and whether bursts need the rings.
     Rings inside a guest are not visible from outside: give their size with --guest-ring and
-    --guest-queues. With iat-nova[sim], each choice is tried on the emulated server. Each card there
-    receives 80 % of line rate, but at most 30 Gb/s per queue.
+    --guest-queues.
     """
 
     _epilog = """
 examples:
   iat-nova advise
   iat-nova advise --guest-ring 2048 --guest-queues 4
-  iat-nova advise --no-estimate -f json
+  iat-nova advise -f json
 """
 
     def _options(self, parser: argparse.ArgumentParser) -> None:
@@ -74,22 +69,18 @@ examples:
                 default=value,
                 help=f"{what}; default: %(default)s",
             )
-        parser.add_argument(
-            "--no-estimate", action="store_true", help="do not try it on the emulated server"
-        )
 
     def page(self, parsed_args: argparse.Namespace) -> str:
         """Return the advice as text."""
         parts = []
         for found, counted in self._advice(parsed_args):
-            parts.append(_page(found, counted, *self._choices(found, counted, parsed_args)))
+            parts.append(_page(found, counted))
         return "\n\n".join(parts)
 
     def record(self, parsed_args: argparse.Namespace) -> dict[str, Any]:
         """Return the advice as data."""
         domains = []
         for found, counted in self._advice(parsed_args):
-            now, choices = self._choices(found, counted, parsed_args)
             domains.append(
                 {
                     **dataclasses.asdict(found),
@@ -97,8 +88,7 @@ examples:
                     "footprint_bytes": found.footprint_bytes,
                     "fits": found.fits,
                     "counted": dataclasses.asdict(counted) | {"missed": counted.missed},
-                    "now": None if now is None else dataclasses.asdict(now),
-                    "choices": [dataclasses.asdict(choice) for choice in choices],
+                    "choices": [dataclasses.asdict(one) for one in choices(found, counted)],
                 }
             )
         return {"domains": domains}
@@ -158,51 +148,16 @@ examples:
             return ()
         return mempools.read_mempools(str(text))
 
-    def _choices(
-        self, found: Advice, counted: Finding, parsed_args: argparse.Namespace
-    ) -> tuple[Estimate | None, list[PoolChoice]]:
-        """Return the estimate of the present state, and helpful changes if buffers do not fit."""
-        if not found.rings:
-            return None, []
-        estimate = None if parsed_args.no_estimate else self._estimator(found)
 
-        def tried(ring: int | None, ddio_ways: int, pool_in_turn: bool) -> Estimate | None:
-            if estimate is None:
-                return None
-            rings = found.rings if ring is None else advice.with_ring(found.rings, ring)
-            return estimate(found, rings, ddio_ways, pool_in_turn)
-
-        now = tried(None, found.ddio_ways, True)
-        return now, [] if found.fits else list(choices(found, counted, tried))
-
-    def _estimator(self, found: Advice) -> Estimator | None:
-        """Return a function that tries settings on the emulated server.
-
-        None, after a note to the user, without the emulated server or for packets above 2,048 B.
-        """
-        if any(one.mtu > 1986 for one in found.rings):
-            self.note("no estimates: the emulated server knows no packets beyond 2,048 B")
-            return None
-        registered = plugins.find(plugins.ESTIMATORS, "emulated")
-        with contextlib.suppress(ImportError):
-            if registered is not None:
-                estimator: Estimator = registered.load()
-                return estimator
-        self.note(f"no estimates, as the emulated server is not installed: {install('sim')}")
-        return None
-
-
-def choices(
-    found: Advice,
-    counted: Finding,
-    tried: Callable[[int | None, int, bool], Estimate | None],
-) -> Iterator[PoolChoice]:
-    """Yield changes that help everything fit, the least intrusive first.
+def choices(found: Advice, counted: Finding) -> Iterator[PoolChoice]:
+    """Yield changes that help everything fit, the least intrusive first; nothing if it fits.
 
     DDIO ways are offered as far as the policy lets them grow. If no other change makes everything
     fit, the smallest rings are offered, even if not sufficient. Smaller rings are not offered if
     bursts or dropped packets need the present rings.
     """
+    if found.fits or not found.rings:
+        return
     walked = (found.pool_bytes or 0) > found.footprint_bytes
     ways = found.ddio_ways
     if walked:
@@ -213,7 +168,6 @@ def choices(
             found.footprint_bytes,
             found.capacity_bytes,
             not found.holds(found.footprint_bytes),
-            tried(None, ways, False),
         )
     if found.holds(found.footprint_bytes):
         return
@@ -231,7 +185,6 @@ def choices(
             found.footprint_bytes,
             target * found.way_bytes,
             more_ways is None,
-            tried(None, target, walked),
         )
     size = found.ring_that_fits or (None if more_ways else advice.SMALLEST_RING)
     largest = max(one.descriptors for one in found.rings)
@@ -257,14 +210,13 @@ def choices(
             sum(one.footprint_bytes for one in smaller),
             found.capacity_bytes,
             found.ring_that_fits is None,
-            tried(size, ways, walked),
         )
 
 
 _UNEVEN = "The buffers spread unevenly over the cache: some sets get more than they hold."
 
 
-def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[PoolChoice]) -> str:
+def _page(found: Advice, counted: Finding) -> str:
     lines = [
         f"cache domain {found.domain}: DDIO has {found.ddio_ways} of {found.ways} ways, "
         f"{_mib(found.capacity_bytes)}"
@@ -307,36 +259,16 @@ def _page(found: Advice, counted: Finding, now: Estimate | None, choices: list[P
         ]
     if told := rings.told(counted):
         lines += escape.wrap(told, 80, 4)
-    if now is not None:
-        lines += [part for line in emulated(now) for part in escape.wrap(line, 80, 4)]
-    if choices:
+    helpful = list(choices(found, counted))
+    if helpful:
         lines += ["", "what would help:"]
-    for choice in choices:
+    for choice in helpful:
         room = f"{_mib(choice.needed_bytes)} of {_mib(choice.capacity_bytes)}"
         partial = ", a partial gain (it still does not fit)" if choice.partial else ""
         lines.append(f"  {choice.what}{partial}: {room}")
-        if choice.estimate is not None:
-            lines.append(f"    emulated: {_worded(choice.estimate)}")
         lines += [f"    {escape.plain(command)}" for command in choice.commands]
         lines += [f"    {part}" for how in choice.how for part in escape.wrap(how, 76, 4)]
     return "\n".join(lines)
-
-
-def emulated(now: Estimate) -> Iterator[str]:
-    """Yield the estimate of the present state, and the load in the emulation."""
-    yield f"Emulated, {now.offered_gbps:.1f} Gb/s received together: {_worded(now)}."
-    if now.queues_left_out:
-        yield (
-            f"Emulated are {now.queues} of {now.queues + now.queues_left_out} queues, one a "
-            "CPU of the emulated server; the others are left out, so more may miss here."
-        )
-
-
-def _worded(estimate: Estimate) -> str:
-    return (
-        f"{estimate.ddio_miss_ratio:.0%} of DDIO's writes miss, "
-        f"memory {estimate.memory_bytes_per_s / 1e9:.1f} GB/s"
-    )
 
 
 def _mib(size_bytes: int) -> str:

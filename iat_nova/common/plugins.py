@@ -20,9 +20,6 @@ PLATFORMS = "iat_nova.platforms"
 STRATEGIES = "iat_nova.strategies"
 """Strategies beside those that ship, by the value of ``[iat] strategy``."""
 
-ESTIMATORS = "iat_nova.estimators"
-"""Estimators for the choices of `iat-nova advise`."""
-
 
 _CONTROLLER = "iat_nova.strategies.iat.controller"
 LABORATORY = "iat_nova.experiments"

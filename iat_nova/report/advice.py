@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from iat_nova.model import AttachmentKind, CacheDomain, Facts, Mempool, VirtualSwitch
 
@@ -112,25 +112,6 @@ class Advice:
     def holds(self, size_bytes: int) -> bool:
         """Tell whether the DDIO ways hold this size."""
         return _holds(size_bytes, self.ddio_ways, self.way_bytes)
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class Estimate:
-    """Estimated effects of devices under load on cache and memory.
-
-    `ddio_miss_ratio`: of inbound lines, 0..1; `memory_bytes_per_s`: both directions.
-    `offered_gbps`: inbound traffic of all devices; `queues_left_out`: queues without a CPU.
-    """
-
-    ddio_miss_ratio: float
-    memory_bytes_per_s: float
-    offered_gbps: float
-    queues: int
-    queues_left_out: int
-
-
-Estimator = Callable[[Advice, tuple[DeviceRings, ...], int, bool], Estimate]
-"""Estimates the effect of other rings, DDIO ways, and a mempool used in turn or not."""
 
 
 def advise(

@@ -551,12 +551,12 @@ class TestAdvise(CliCase):
             path = pathlib.Path(folder) / "short.yaml"
             path.write_text(TEXT + "strategy: iat\npolicy: {ddio_ways_max: 5}\n")
             self.run_it("simulate", "run", str(path), "--keep", str(kept), "--seconds", "1")
-            asked = ("--state-dir", str(kept), "advise", "--guest-ring", "4096", "--no-estimate")
+            asked = ("--state-dir", str(kept), "advise", "--guest-ring", "4096")
             status, page, err = self.run_it(*asked)
             self.assertEqual(0, status, err)
             record = json.loads(self.run_it(*asked, "-f", "json")[1])
             crowded = self.run_it(*asked, "--guest-queues", "64")[1]
-            uneven = self.run_it(*asked[:-2], "1024", "--no-estimate")[1]
+            uneven = self.run_it(*asked[:-1], "1024")[1]
         self.assertIn("0000:3b:02.0", page)
         self.assertIn("It does not fit: 12.2 MiB", page)
         self.assertNotIn("spread", page)
@@ -583,7 +583,7 @@ class TestAdvise(CliCase):
             kept = ("--state-dir", str(pathlib.Path(folder) / "state"))
             unmanaged = ("--strategy", "unmanaged", "--seconds", "14")
             self.run_it("simulate", "run", "short-bursts", "--keep", kept[1], *unmanaged)
-            page = " ".join(self.run_it(*kept, "advise", "--no-estimate")[1].split())
+            page = " ".join(self.run_it(*kept, "advise")[1].split())
             status = self.run_it(*kept, "status")[1]
         self.assertIn("The largest ring is that of 0000:3b:02.0 (inspector)", page)
         self.assertIn("Do not shrink the rings", page)

@@ -31,7 +31,7 @@ def closure(*modules: str) -> tuple[pathlib.Path, ...]:
     """Return the sources of modules, of all their direct and indirect imports, and their data.
 
     Packages that only show results are left out. The data of a module are the data files of its
-    folder. A module that is found by a name at run time, such as a strategy, is no import.
+    folder. Modules that are found by name at run time, such as strategies, do not count as imports.
     """
     due = {_source(module) for module in modules}
     sources: set[pathlib.Path] = set()

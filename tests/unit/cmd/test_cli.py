@@ -592,7 +592,8 @@ class TestExplain(CliCase):
         begin_s = time.time() - 3600
         # Newest first: what the agent found wrong as it began comes after its start.
         refused = Event(begin_s + 1, "error", message("libvirt-not-connected"))
-        events = [refused, Event(begin_s, "info", message("agent-started", version="1", pid=2))]
+        started = message("agent-started", version="1", pid=2)
+        events = [refused, Event(begin_s, "info", started, kind=EventKind.STARTED)]
         with mock.patch.object(HistoryReader, "events", return_value=events):
             status, _, err = self.run_it("explain", "-30m")
         self.assertEqual((4, True), (status, "and decided nothing yet" in err), err)
@@ -1281,7 +1282,7 @@ class TestFormats(CliCase):
     """What lists and pages write for programs."""
 
     LISTS = ("decisions", "doctor", "policy check", "tenants", "tenants --long", "tenants --ports")
-    PAGES = ("advise --no-estimate", "explain", "explain pc1", "status")
+    PAGES = ("advise", "explain", "explain pc1", "status")
 
     def test_every_format(self):
         """Each format is written, JSON and YAML with the same content."""

@@ -228,7 +228,6 @@ class Width(StateDir):
         ("explain", "-v"),
         ("explain", GUEST),
         ("explain", "#6"),
-        ("advise", "--no-estimate"),
         ("policy", "diff", str(POLICY)),
         ("policy", "show", "--running"),
         ("provider-config",),

@@ -28,6 +28,6 @@ class FoundTest(unittest.TestCase):
     def test_the_installed_metadata_are_the_checkouts(self):
         """They are written when the project is installed, also where it is installed editable."""
         declared = tomllib.loads(PROJECT.read_text())["project"]["entry-points"]
-        for group in (plugins.COMMANDS, plugins.PLATFORMS, plugins.ESTIMATORS):
+        for group in (plugins.COMMANDS, plugins.PLATFORMS):
             installed = {one.name: one.value for one in plugins.found(group)}
             self.assertEqual(declared[group], installed, "install it again: pip install -e .")
