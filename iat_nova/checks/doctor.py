@@ -345,11 +345,11 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
                 continue  # a warning has the source's problem already
             state = message("source-not-answered", source=state)
         level = Level.OBSERVE if one.source in waiting else Level.MISSING
-        found.append(Finding(one.source, level, state, _remedy(one, settings)))
+        found.append(Finding(one.source.value, level, state, _remedy(one, settings)))
     silent = failing | waiting
     if Source.LIBVIRT not in silent:
         state = message("guests-seen", count=len(facts.guests), uri=settings.libvirt_uri)
-        found.append(Finding(Source.LIBVIRT, Level.OK, state))
+        found.append(Finding(Source.LIBVIRT.value, Level.OK, state))
     if facts.switch is not None and Source.SWITCH not in silent:
         cpus, bridges = format_cpus(facts.switch.pmd_cpus), len(facts.switch.bridges)
         state = (
@@ -357,7 +357,7 @@ def _sources(settings: Settings, facts: Facts) -> list[Finding]:
             if cpus
             else message("switch-without-pmd", bridges=bridges)
         )
-        found.append(Finding(Source.SWITCH, Level.OK, state))
+        found.append(Finding(Source.SWITCH.value, Level.OK, state))
     warnings = facts.switch.all_warnings if facts.switch is not None else ()
     told = [one for one in warnings if one not in facts.warnings]
     return found + [Finding("virtual switch", Level.NOTE, one) for one in told]

@@ -328,6 +328,7 @@ class Around(DoctorCase):
         lost = SourceProblem(Source.SWITCH, Trouble.WARNING, warnings[1])
         facts = Facts(HostFacts("h", (), ()), (), switch, (lost,))
         found = [(one.subject, one.level.value) for one in doctor._sources(self.settings(), facts)]
+        self.assertEqual({str}, {type(subject) for subject, _ in found})  # as YAML wants
         self.assertEqual(
             [("Open vSwitch", "missing"), ("libvirt", "ok"), ("virtual switch", "note")], found
         )
