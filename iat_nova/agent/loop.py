@@ -87,7 +87,7 @@ class Agent:
         self._effects: dict[int, DdioCheck] = {}
         self._fixed: set[int] = set()  # domains whose DDIO register was found without effect
         self._polled_s = -math.inf
-        self._unread = False  # the last reading of the inventory failed
+        self._unread = True  # no reading of the inventory yet, or the last one failed
         self._domains: tuple[CacheDomain, ...] = ()  # with or without tenants
         self._succession = parts.succession
         if parts.left is not None:
@@ -109,7 +109,7 @@ class Agent:
         in_order = False
         try:
             self.journal.starting()
-            self.get_tenant_info()
+            self._look()
             self.poll()
             # Adopted masks are on the hardware already: the first rates may take a whole interval.
             pause_s = self.policy.parameters.interval_s if self._states else FIRST_SAMPLE_S
@@ -187,14 +187,14 @@ class Agent:
             inventory = _ddio_fixed(seen) if domain in self._fixed else seen
             if self.tenants.get(domain) != inventory:
                 self.tenants[domain] = inventory
+        warnings = self._warnings(facts, classified)
+        self.journal.inventory(facts, self.tenants, warnings, classified.reasons)
         self._offline.notice_unseen(facts)
         self._offline.notice_guests(facts)
         self._show_to_shadow(facts)
         self.interlock.look(facts)
         self._compare_offer(facts)
         self._watch()
-        warnings = self._warnings(facts, classified)
-        self.journal.inventory(facts, self.tenants, warnings, classified.reasons)
 
     def _undecided(self, domain: int) -> None:
         """End the problems of decisions on a domain that is offline: none is made."""

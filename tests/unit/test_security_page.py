@@ -155,6 +155,7 @@ PROVEN = {
     "tests.unit.report.test_screens.TestReport.test_well_formed_and_alone "
     f"{ESCAPE}.HarmlessTest.test_plain "
     f"{ESCAPE}.CutTest.test_fit",
+    "So is every record": "tests.unit.cmd.test_logs.LogsTest.test_texts_of_other_programs",
     "use a flavor": "tests.unit.inventory.test_nova_metadata.MetadataTest."
     "test_an_image_asks_for_nothing",
     "A class of the policy": "tests.unit.policy.test_classify.MatchTest.test_conditions",

@@ -246,6 +246,15 @@ class AgentTest(unittest.TestCase):
         times = [sample.taken_at_s for sample in self.strategy.samples]
         self.assertEqual([100.1, 101.1, 102.1, 103.1], [round(t, 6) for t in times])
 
+    def test_a_first_reading_that_fails(self) -> None:
+        """The host is read again at the next iteration, and the problem is over."""
+        facts, codes = self.inventory.facts, []
+        self.inventory.facts = mock.Mock(side_effect=[OSError("no file"), facts(), facts()])
+        self.run_for(3.0, lambda: None, lambda: codes.extend(self.agent.journal.latest.problems))
+        self.assertEqual([], codes)
+        self.assertEqual("host-stale", self.status().status.last_error.code)
+        self.assertTrue(self.strategy.samples)
+
     def test_the_end_leaves_the_machine_as_found(self) -> None:
         """Classes are given up and the counters closed."""
         self.run_for(2.0)
