@@ -48,17 +48,6 @@ class ShapesTest(LibvirtCase):
         self.assertEqual(((), (0,)), (guest.emulator_cpus, guest.numa_nodes))
         self.assertEqual((False, ()), (guest.cachetune, guest.warnings))
 
-    def test_metadata_forms(self):
-        """Unknown specs, no specs and no metadata are three things."""
-        self.create("old", meta=shapes.metadata("old"))
-        self.create("new", meta=shapes.metadata("new", extra_specs={}))
-        self.create("alien")
-        guests = self.guests()
-        self.assertIsNone(guests["old"].extra_specs)
-        self.assertEqual({}, guests["new"].extra_specs)
-        self.assertEqual((None, "alien"), (guests["alien"].flavor, guests["alien"].display_name))
-        self.assertEqual("nova-metadata-absent", guests["alien"].warnings[0].code)
-
     def test_every_attachment(self):
         """Each form that Nova writes is found after libvirt has read and written it again."""
         self.create(
@@ -87,19 +76,6 @@ class ShapesTest(LibvirtCase):
             (kind.TAP, "tap3", MAC % 7),
         }
         self.assertEqual(expected, found)
-
-    def test_cachetune(self):
-        """A guest to which libvirt itself gives cache is marked."""
-        cache = (
-            "<cachetune vcpus='0'><cache id='0' level='3' type='both' size='3' unit='MiB'/>"
-            "</cachetune>"
-        )
-        bandwidth = "<memorytune vcpus='0'><node id='0' bandwidth='50'/></memorytune>"
-        self.create("cache", tune=shapes.cputune({}, more=cache))
-        self.create("bandwidth", tune=shapes.cputune({}, more=bandwidth))
-        self.create("none")
-        marks = {name: guest.cachetune for name, guest in self.guests().items()}
-        self.assertEqual({"cache": True, "bandwidth": True, "none": False, "test": False}, marks)
 
     def test_only_what_runs(self):
         """A paused guest is there; a stopped one is not, although it keeps its pins."""

@@ -186,6 +186,10 @@ class AttachmentTest(unittest.TestCase):
                 XmlDevice(Attachment(kind.VHOST_USER, "vhu1", MAC, vhost_path="/run/vhu/vhu1")),
             ),
             (
+                "<interface type='vhostuser'><source path='/run/a.sock'/></interface>",
+                XmlDevice(Attachment(kind.VHOST_USER, "a.sock", vhost_path="/run/a.sock")),
+            ),
+            (
                 shapes.ethernet(MAC, "tap1"),
                 XmlDevice(Attachment(kind.TAP, "tap1", MAC), target="tap1"),
             ),
@@ -226,11 +230,6 @@ class AttachmentTest(unittest.TestCase):
             self.assertEqual(AttachmentKind.MACVTAP, attachment.kind)
             self.assertIs(DeviceModel.NONE, attachment.model)
         self.assertIs(DeviceModel.SLICING, read_device(shapes.macvtap(MAC)).attachment.model)
-
-    def test_vhost_user_by_socket(self):
-        """A vhost-user interface without target is named by its socket."""
-        element = shapes.vhost_user(MAC, "vhu1").replace("<target dev='vhu1'/>", "")
-        self.assertEqual("vhu1", read_device(element).attachment.device)
 
     def test_storage_of_other_threads(self):
         """It is named, and a warning says that these threads are not managed."""

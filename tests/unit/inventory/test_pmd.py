@@ -169,22 +169,15 @@ class FindTest(ProcTestCase):
             self.assertEqual(pmd.PmdCpus((2, 3), "pmd-cpu-mask"), found)
 
     def test_the_threads_are_the_truth(self):
-        """What ovs-vswitchd answers counts, whatever the mask: no PMD port yet, CPUs not there."""
-        for answer, cpus in ((TWO_NODES, (9, 37)), ("", ())):
-            found = self.find(lambda text=answer: text, dpdk_init="true", pmd_cpu_mask="0xc")
+        """What ovs-vswitchd answers counts, whatever the mask, and whether DPDK is on."""
+        for answer, cpus, dpdk, mask in (
+            (TWO_NODES, (9, 37), "true", "0xc"),
+            ("", (), "true", "0xc"),
+            (TWO_NODES, (9, 37), "", "0xc"),
+            (TWO_NODES, (9, 37), "true", "0"),
+        ):
+            found = self.find(lambda text=answer: text, dpdk_init=dpdk, pmd_cpu_mask=mask)
             self.assertEqual(pmd.PmdCpus(cpus, "pmd-rxq-show"), found)
-
-    def test_mask_without_dpdk(self):
-        """Where DPDK is off, a forgotten mask says nothing about running threads."""
-        for dpdk in ("false", ""):
-            found = self.find(lambda: TWO_NODES, dpdk_init=dpdk, pmd_cpu_mask="0xc")
-            self.assertEqual(pmd.PmdCpus((9, 37), "pmd-rxq-show"), found)
-
-    def test_no_mask(self):
-        """Without a mask, or with an empty one, ovs-vswitchd is asked."""
-        for mask in ({}, {"pmd_cpu_mask": "0"}):
-            found = self.find(lambda: TWO_NODES, dpdk_init="true", **mask)
-            self.assertEqual(pmd.PmdCpus((9, 37), "pmd-rxq-show"), found)
 
     def test_malformed_mask(self):
         """A malformed mask is shown and ovs-vswitchd is asked what it made of it."""

@@ -77,14 +77,6 @@ class ReconcileTest(unittest.TestCase):
         inventory = Reconciler(Guests(guest(attachment)), Switch(*ports), self.pci, lambda: HOST)
         return inventory.facts().guests[0].attachments[0]
 
-    def test_vhost_user(self):
-        """A vhost-user port gives its guest Neutron's port, the bridge and the packets."""
-        found = self.join(
-            Attachment(AttachmentKind.VHOST_USER, "vhu1", MAC), port("vhu1", packets=7)
-        )
-        self.assertEqual(("p", "br-int", 7), (found.port, found.bridge, found.packets))
-        self.assertIs(DeviceModel.AGGREGATION, found.model)
-
     def test_representor(self):
         """A VF with a representor in the switch stays slicing and is not counted there."""
         found = self.join(
