@@ -152,11 +152,9 @@ class HandOverFiles:
     def snapshot(self) -> Mapping[str, Any]:
         """Return the copy of the snapshot in the hand-over file; empty without a valid copy.
 
-        A restore uses the copy if the snapshot itself is lost. The next agent may take over
-        (adopt) the masks for `within_s`; systemd restores right after. So the copy is valid for
-        twice `within_s`: after that, another agent may have changed the host. Other fields of the
-        file are not checked, because another release may use another format. Raises
-        `SnapshotError`.
+        systemd restores right after `within_s`, so the copy is valid for twice this time: later,
+        another agent may have changed the host. Other fields of the file are not checked, because
+        another release may use another format. Raises `SnapshotError`.
         """
         content = self._content() or {}
         at_s, saved = content.get("at_s"), content.get("saved")
@@ -183,8 +181,7 @@ class HandOverFiles:
     def discard(self) -> tuple[Message, ...]:
         """Remove an expired or unusable file that no agent adopted; return a message if removed.
 
-        Such a file belongs to other interfaces or to another release, or is damaged. Raises
-        `SnapshotError`.
+        Raises `SnapshotError`.
         """
         if self.pending or not self.there:
             return ()
@@ -341,8 +338,7 @@ class Succession:
     def _sound(self, left: HandedOver, states: Mapping[int, Any]) -> dict[int, Any]:
         """Return the states of domains with a layout. Raises any error for unsound content.
 
-        Values of the right types may contradict each other. So each layout must be one for its own
-        tenants on the domain, and the strategy must be able to go on from each state.
+        Each layout must fit its tenants on the domain, and the strategy must go on from each state.
         """
         domains = {domain.id: domain for domain in left.domains}
         for number, mask in left.enforcer.found.items():

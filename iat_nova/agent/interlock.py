@@ -2,17 +2,12 @@
 """Reasons against writes: other owners, conflicting changes, refusals.
 
 For each reason the original settings are restored: masks that are not adapted to the guests fit by
-chance only. Some reasons end by themselves: another program allocates cache, resctrl is not
-mounted, a source has not answered since the start. A refused write is tried again after growing
-pauses, because most causes pass: all RMIDs in use, a busy group.
+chance only. Some reasons end by themselves. A refused write is tried again after growing pauses,
+because most causes pass: all RMIDs in use, a busy group. After a conflicting change, the agent
+restores once. It restores nothing once another process is the host's writer, which restores itself.
 
-After a conflicting change of its settings, the agent restores once and only observes until the next
-start. If another process has become the host's writer, the agent does not even restore: the other
-process restores the settings it found.
-
-When CPUs go offline and online, the kernel resets their settings, and operations fail. A failure
-during such a change is an event, not an error, and a reset is not taken for another program's
-change.
+When CPUs go offline and online, the kernel resets their settings, and operations fail. This is an
+event, not an error, and not another program's change.
 """
 
 from __future__ import annotations
