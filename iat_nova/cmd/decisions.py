@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import dataclasses
-import json
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from iat_nova.cmd import guests
 from iat_nova.cmd.arguments import natural, period, take_period, whole
-from iat_nova.cmd.base import EXIT_USAGE, MACHINE_FORMATS, Failure, Lister, Table, check_columns
+from iat_nova.cmd.base import MACHINE_FORMATS, Lister, Table
 from iat_nova.model import DDIO
 from iat_nova.report import escape, times, turns
 from iat_nova.report.subjects import Subject
@@ -24,8 +21,6 @@ from iat_nova.store.reader import HistoryReader
 COLUMNS = ("time", "domain", "iteration", "what", "reason")
 FIELDS = ("wall_s", "kind", "subject", "name", "ways_before", "ways_after", "written")
 SCANNED = 256  # decisions read at a time
-POLL_S = 0.5
-STREAMS = ("table", "json", "csv", "value")
 
 
 class Decisions(Lister):
@@ -47,7 +42,6 @@ examples:
   iat-nova decisions                          the last 25
   iat-nova decisions web --since=-1d          those about one guest
   iat-nova decisions --kind grow --kind undo -f csv
-  iat-nova decisions -F                       the last ones, and new ones until Ctrl-C
 """
 
     def _options(self, parser: argparse.ArgumentParser) -> None:
@@ -71,36 +65,19 @@ examples:
             metavar="N",
             help="at most N lines; default: 25, with --since all",
         )
-        parser.add_argument(
-            "-F", "--follow", action="store_true", help="show new decisions, too, until Ctrl-C"
-        )
 
     def take_action(self, parsed_args: argparse.Namespace) -> Table:
         """Return one row per step."""
         columns = self._columns(parsed_args)
-        if parsed_args.follow and parsed_args.formatter not in STREAMS:
-            raise Failure(f"--follow writes {', '.join(STREAMS)}", EXIT_USAGE)
-        if parsed_args.follow and parsed_args.until:
-            raise Failure("--follow goes on until Ctrl-C: it takes no --until", EXIT_USAGE)
         with self.history(parsed_args) as reader:
             guests.check_domain(reader, parsed_args.domain)
             wanted = self._wanted(parsed_args, reader)
-            newest = _newest(reader)
             found = self._found(parsed_args, reader, wanted)
-        if parsed_args.follow:
-            self._follow(parsed_args, columns, found, wanted, newest)
-            return (), []
         if parsed_args.formatter == "table" and not (
             parsed_args.columns or parsed_args.sort_columns
         ):
             return _brief(found)
         return columns, [self.row(parsed_args, _values(turn), columns) for turn in found]
-
-    def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
-        """Print the list; with --follow the rows are printed already."""
-        if not parsed_args.follow:
-            super().produce_output(parsed_args, column_names, data)
-        return self._status
 
     def _columns(self, parsed_args: argparse.Namespace) -> tuple[str, ...]:
         machine = parsed_args.formatter in (*MACHINE_FORMATS, "csv")
@@ -142,27 +119,6 @@ examples:
         kept = found if math.isinf(most) else found[: int(most)]
         return kept[::-1]
 
-    def _follow(
-        self,
-        parsed_args: argparse.Namespace,
-        columns: tuple[str, ...],
-        found: list[Turn],
-        wanted: Callable[[Turn], bool],
-        row: int,
-    ) -> None:
-        chosen = check_columns(parsed_args.columns, columns) or columns
-        write = _writer(self.app.stdout, parsed_args.formatter, chosen)
-        try:
-            while True:
-                for turn in found:
-                    write(_values(turn))
-                self.app.stdout.flush()
-                time.sleep(POLL_S)
-                with self.history(parsed_args) as reader:
-                    found, row = _after(reader, row, parsed_args.domain, wanted)
-        except KeyboardInterrupt:
-            return
-
 
 _WHAT = 22  # columns of an action with its tenant
 
@@ -188,59 +144,6 @@ def _brief(turns: Sequence[Turn]) -> Table:
     return (heading, "domain:#" if domains else "#", "what", "reason"), rows
 
 
-def _newest(reader: HistoryReader) -> int:
-    return max(
-        (one.row for number in reader.domains() if (one := reader.latest(number))), default=0
-    )
-
-
-def _after(
-    reader: HistoryReader, row: int, domain: int | None, wanted: Callable[[Turn], bool]
-) -> tuple[list[Turn], int]:
-    """Return the wanted turns after a row of the history, oldest first, and the newest row."""
-    newest = _newest(reader)
-    if newest < row:  # the history was begun again
-        row = 0
-    found = [
-        turn
-        for number in reader.domains()
-        if domain in (None, number)
-        for recorded in reader.newer(number, row, SCANNED)
-        if recorded.iteration.eventful
-        for turn in turns.of(reader, recorded)
-        if wanted(turn)
-    ]
-    return sorted(found, key=lambda turn: turn.row), newest
-
-
 def _values(turn: Turn) -> dict[str, object]:
     own = {"time": times.moment(turn.wall_s), "what": turn.what}
     return dataclasses.asdict(turn) | own
-
-
-def _writer(
-    stdout: Any, formatter: str, columns: tuple[str, ...]
-) -> Callable[[dict[str, object]], None]:
-    """Return a function that writes one turn by itself, in a streaming format."""
-    if formatter == "json":
-        return lambda values: stdout.write(
-            f"{json.dumps({column: values[column] for column in columns})}\n"
-        )
-    if formatter == "csv":
-        rows = csv.writer(stdout)
-        rows.writerow(columns)
-        return lambda values: rows.writerow(map(escape.csv_cell, _plain(values, columns)))
-    widths = {"time": 19, "domain": 2, "iteration": 6, "what": 24}
-
-    def line(values: dict[str, object]) -> None:
-        cells = zip(_plain(values, columns), columns, strict=True)
-        fitted = (escape.fit(text, widths.get(name, escape.width(text))) for text, name in cells)
-        stdout.write(f"{' '.join(fitted).rstrip()}\n")
-
-    return line
-
-
-def _plain(values: dict[str, object], columns: tuple[str, ...]) -> Iterator[str]:
-    for column in columns:
-        value = values[column]
-        yield "" if value is None else escape.plain(str(value))
