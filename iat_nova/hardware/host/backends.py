@@ -253,7 +253,10 @@ def _cat(host: Host, wanted: str) -> ChosenInterface:
     if (error := cache_allocation(host)) is not None:
         if wanted != "auto" or host.kernel_has_resctrl:
             raise error
-        load()
+        try:
+            load()
+        except HardwareError as absent:
+            raise joined((error, absent)) from absent
         return ChosenInterface("cat", PQOS, message("pqos-instead", error=error.state))
     return ChosenInterface("cat", "resctrl", message("resctrl-arbitrates"))
 

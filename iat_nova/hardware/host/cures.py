@@ -117,7 +117,12 @@ def _of_cpu(code: str) -> Callable[[Evidence], Message]:
     )
 
 
+def _locked(it: Evidence) -> Message:
+    return message("kernel-locked-down", setting=it.locked)
+
+
 _COMPUTE_HOST = message("use-compute-host")
+_ABSENT, _NEWER, _REFUSED = map(message, ("cha-absent", "use-newer-kernel", "msr-writes-refused"))
 _WITHOUT_CAT = (
     Cure(_of_cpu("no-cat-architecture"), message("use-x86"), lambda it: it.x86 or it.arm),
     Cure(message("no-cat-virtual-machine"), _COMPUTE_HOST, lambda it: it.flag or not it.virtual),
@@ -159,11 +164,7 @@ CURES: Mapping[Symptom, tuple[Cure, ...]] = {
         Cure(_of_cpu("no-mpam"), message("use-mpam-kernel"), lambda it: not it.arm),
         _SWITCHED_OFF,
         *_WITHOUT_CAT,
-        Cure(
-            message("resctrl-not-built"),
-            message("use-resctrl-kernel"),
-            lambda it: not it.forced,
-        ),
+        Cure(message("resctrl-not-built"), message("use-resctrl-kernel"), lambda it: not it.forced),
         Cure(message("resctrl-not-in-kernel"), message("build-or-boot-with-resctrl")),
     ),
     Symptom.L3: (
@@ -182,33 +183,26 @@ CURES: Mapping[Symptom, tuple[Cure, ...]] = {
         Cure(message("msr-not-loaded"), message("load-module", module="msr")),
     ),
     Symptom.MSR_WRITES: (
-        Cure(message("msr-writes-refused"), None, lambda it: not it.locked),
-        Cure(
-            message("msr-writes-refused"),
-            lambda it: message("allow-msr-writes", path=it.allow_writes),
-        ),
+        Cure(_REFUSED, None, lambda it: not it.locked),
+        Cure(_REFUSED, lambda it: message("allow-msr-writes", path=it.allow_writes)),
     ),
     Symptom.LOCKDOWN: (
-        Cure(
-            lambda it: message("kernel-locked-down", setting=it.locked),
-            message("secure-boot-off"),
-            lambda it: it.lockdown or not it.command_line,
-        ),
-        Cure(lambda it: message("kernel-locked-down", setting=it.locked), message("unlock-kernel")),
+        Cure(_locked, message("secure-boot-off"), lambda it: it.lockdown or not it.command_line),
+        Cure(_locked, message("unlock-kernel")),
     ),
     Symptom.CHA: (
-        Cure(message("cha-absent"), _COMPUTE_HOST, lambda it: not it.virtual),
+        Cure(_ABSENT, _COMPUTE_HOST, lambda it: not it.virtual),
         Cure(
             message("cha-unnamed"),
             lambda it: message("use-newer-linux", release=it.linux),
             lambda it: not (it.unnamed_pmus and it.linux),
         ),
-        Cure(message("cha-absent"), message("use-newer-kernel"), lambda it: not it.uncore),
-        Cure(message("cha-absent"), message("load-module", module="intel_uncore")),
+        Cure(_ABSENT, _NEWER, lambda it: not it.uncore),
+        Cure(_ABSENT, message("load-module", module="intel_uncore")),
     ),
     Symptom.FABRIC: (
         Cure(message("fabric-absent"), _COMPUTE_HOST, lambda it: not it.virtual),
-        Cure(message("fabric-absent"), message("use-newer-kernel"), lambda it: not it.amd_uncore),
+        Cure(message("fabric-absent"), _NEWER, lambda it: not it.amd_uncore),
         Cure(message("fabric-absent"), message("load-module", module="amd_uncore")),
     ),
 }

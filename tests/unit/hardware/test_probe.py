@@ -601,6 +601,12 @@ class Choosing(HostCase):
             made = self.choose()
         self.assertEqual("pqos-msr", self.chosen(made)["cat"])
         self.assertEqual(["pqos-msr", "ddio msr"], list(made.parts))
+        absent = HardwareError("no libpqos", "install it")
+        with (
+            mock.patch("iat_nova.hardware.host.backends.load", side_effect=absent),
+            raises(self, HardwareError, "CONFIG_X86_CPU_RESCTRL.*no libpqos; grep .*; install it"),
+        ):
+            self.choose()
 
     def test_no_cha(self):
         """Without CHA PMUs DDIO's rates are unknown, and the domain says so."""
