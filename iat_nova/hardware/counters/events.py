@@ -192,18 +192,9 @@ _ARCHITECTURES = (
 _NAMES = ("model name", "uarch", "isa", "cpu", "processor 0", "Model Name", "cpu model")
 """Fields of /proc/cpuinfo with the CPU's name, the first that is there."""
 
-# Implementers of Arm's MIDR_EL1 with servers, arch/arm64/include/asm/cputype.h.
-_IMPLEMENTERS = {
-    0x41: "Arm",
-    0x43: "Cavium",
-    0x46: "Fujitsu",
-    0x48: "HiSilicon",
-    0x4E: "NVIDIA",
-    0x50: "APM",
-    0x51: "Qualcomm",
-    0x6D: "Microsoft",
-    0xC0: "Ampere",
-}
+_MAKERS = ("Arm", "Cavium", "Fujitsu", "HiSilicon", "NVIDIA", "APM", "Qualcomm", "Microsoft")
+# Implementers of Arm's MIDR_EL1, mostly letters: arch/arm64/include/asm/cputype.h.
+_IMPLEMENTERS = {**dict(zip(b"ACFHNPQm", _MAKERS, strict=True)), 0xC0: "Ampere"}
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -11,11 +11,8 @@ from unittest import mock
 from iat_nova.agent import restoring, wiring
 from iat_nova.agent.hand_over import HandedOver
 from iat_nova.checks import doctor, rights
-from iat_nova.hardware.api import HardwareError
-from iat_nova.hardware.host.probe import Level
 from iat_nova.model import Facts, HostFacts, Source, SourceProblem, Trouble, VirtualSwitch, message
 from iat_nova.report.sentences import text
-from tests.said import reworded
 from tests.unit.hardware import trees
 from tests.unit.hardware.enforcement import test_restore
 from tests.unit.hardware.test_rootport import config_space
@@ -421,56 +418,3 @@ class Around(DoctorCase):
             self.check("agent", "ok", "agent-runs", pid=agent.pid)
             self.assertNotIn("snapshot", self.rows()[1])
             agent.stdin.close()
-
-
-class Rewording(DoctorCase):
-    """Findings, their order and the exit status depend on no sentence."""
-
-    def troubles(self):
-        """Break the host and its configuration more and more; yield after each step."""
-        yield "all is well"
-        for name in ("theirs", "qemu-3-instance-0000001a-vcpus_0-1"):
-            self.tree.mkdir(name)
-        self.tree.add_monitor("watcher", "2-3")
-        self.tree.mounted_with("relatime,mba_MBps")
-        yield "other owners of cache"
-        self.guests([0, 1], [2], [3], more=TUNED)
-        self.put(self.roots.cpus / "cpu2/topology/thread_siblings_list", "2-3")
-        yield "guests that share cores and have cachetune"
-        self.configure(ovsdb_connection=f"unix:{self.folder}/none", mode="observe")
-        yield "a source that does not answer"
-        self.put(self.folder / "policy.yaml", "parameters: 3\n")
-        self.configure(policy_file=self.folder / "policy.yaml", memory_bandwidth_gbps=47.5)
-        yield "a policy that cannot be used"
-        self.crash()
-        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
-        yield "a crash, and registers that are not to be written"
-        self.perf = HardwareError("denied", "sysctl it")
-        self.pqos = None
-        yield "no counters, no libpqos"
-        self.be("strange")
-        self.run_as.side_effect = rights.NotPossible(message("not-root"), message("ask-as-root"))
-        yield "an unknown CPU, and not as root"
-        (self.roots.resctrl / "schemata").unlink()
-        yield "no resctrl"
-
-    def without_texts(self):
-        status, rows = self.everything()
-        return status, [
-            {name: value for name, value in row.items() if name not in ("state", "remedy")}
-            for row in rows
-        ]
-
-    def test_only_texts_change(self):
-        """JSON without its texts is equal on each host, with nonsense for each sentence."""
-        levels = set()
-        for trouble in self.troubles():
-            with self.subTest(trouble):
-                before = self.without_texts()
-                with reworded() as nonsense:
-                    self.assertEqual(before, self.without_texts())
-                    _, rows = self.everything()
-                    said = {row["state"] for row in rows}
-                    self.assertEqual(set(), said - set(nonsense.values()))
-                levels |= {row["level"] for row in before[1]}
-        self.assertEqual(set(Level), levels)
