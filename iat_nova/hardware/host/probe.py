@@ -278,7 +278,7 @@ def _msr(host: Host) -> list[Finding]:
     else:
         found = [refusal("msr driver", find(Symptom.MSR, host))]
     subjects = ("msr writes", _writes_off(host)), ("lockdown", _locked_down(host))
-    return found + [refusal(subject, error) for subject, error in subjects if error is not None]
+    return found + [refusal(subject, error) for subject, error in subjects if error]
 
 
 def _ddio_register(host: Host) -> list[Finding]:
@@ -389,7 +389,7 @@ def _pqos(host: Host, agent: int | None = None) -> list[Finding]:
 
 def writes_refused(host: Host) -> HardwareError | None:
     """Return which setting of the kernel forbids writes to registers, None if none does."""
-    return _writes_off(host) or _locked_down(host)
+    return _locked_down(host) or _writes_off(host)  # no setting of the driver undoes a lockdown
 
 
 def _writes_off(host: Host) -> HardwareError | None:

@@ -467,6 +467,7 @@ class Choosing(HostCase):
     def test_a_kernel_that_is_locked_down(self):
         """It refuses writes to registers whatever the driver's own setting: none is tried."""
         self.put(self.roots.lockdown, "none [integrity] confidentiality\n")
+        self.put(self.roots.msr_parameters / "allow_writes", "off\n")
         with self.assertRaises(HardwareError) as caught:
             self.choose(ddio="msr")
         self.assertIn("kernel-locked-down", codes(caught.exception.state))
