@@ -11,6 +11,7 @@ An unknown model gets no events: a wrong event would silently count something el
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -189,7 +190,7 @@ _ARCHITECTURES = (
     ("cpu model", "MIPS"),
 )
 """By a field that only this architecture has in /proc/cpuinfo."""
-_NAMES = ("model name", "uarch", "isa", "cpu", "processor 0", "Model Name", "cpu model")
+_NAMES = ("model name", "uarch", "isa", "cpu", "Model Name", "cpu model")
 """Fields of /proc/cpuinfo with the CPU's name, the first that is there."""
 
 _MAKERS = ("Arm", "Cavium", "Fujitsu", "HiSilicon", "NVIDIA", "APM", "Qualcomm", "Microsoft")
@@ -234,6 +235,7 @@ def cpu_model(
     every = cpu_fields(cpuinfo)
     fields = {name: values[0] for name, values in every.items()}
     architecture = next((one for field, one in _ARCHITECTURES if field in fields), "")
+    s390 = filter(re.compile(r"processor\s[0-9]+").fullmatch, fields)  # of CPUs that are online
     midr = text_of(cpus / "cpu0/regs/identification/midr_el1")
     if architecture == ARM or (midr and not architecture):
         return CpuModel("", 0, 0, _arm_name(every, midr), ARM)
@@ -241,7 +243,7 @@ def cpu_model(
         vendor=fields.get("vendor_id", ""),
         family=_number(fields, "cpu family"),
         model=_number(fields, "model"),
-        name=next((fields[name] for name in _NAMES if fields.get(name)), ""),
+        name=next((fields[name] for name in (*_NAMES, *s390) if fields.get(name)), ""),
         architecture=architecture,
     )
 

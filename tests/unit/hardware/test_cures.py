@@ -83,7 +83,7 @@ class Processors(unittest.TestCase):
             ("", "0x00000000c00fac30", "Arm", "0xc0 (Ampere), part 0xac3"),
             ("CPU implementer\t: new", "", "Arm", "new"),
             ("processor: 0\nhart: 1\nisa: rv64imafdc\nuarch: sifive,u74", "", "RISC-V", "sifive"),
-            ("bogomips per cpu: 4\nprocessor 0: machine = 3931", "", "s390", "3931"),
+            ("bogomips per cpu: 4\nprocessor 1: machine = 3931", "", "s390", "3931"),
             ("processor: 0\ncpu: POWER9\n\ntimebase: 512000000", "", "Power", "POWER9"),
             ("CPU Family: Loongson-64bit\nModel Name: Loongson-3A5000", "", "LoongArch", "3A5000"),
             ("", "", "", ""),
