@@ -38,8 +38,6 @@ LOG = logging.getLogger("iat_nova")
 EXIT_OK, EXIT_FAILURE = 0, 1
 EXIT_CONFIGURATION, EXIT_TAKEN, EXIT_NOT_RESTORED = os.EX_CONFIG, os.EX_TEMPFAIL, os.EX_OSERR
 
-OPENING = ("opening the hardware", "compiling the emulated server's kernels")
-
 EPILOG = """
 The options are in section [iat] of the configuration: see etc/iat-nova/iat-nova.conf.sample.
 Signals: SIGHUP reads the policy again; SIGTERM and SIGINT end the agent and leave the hardware
@@ -137,7 +135,7 @@ def _run(
     endings: Endings,
 ) -> None:
     """Start the sources and the loop; end both."""
-    heartbeat.starting(OPENING[settings.hardware == "emulated"])
+    heartbeat.starting("opening the hardware")
     if settings.hardware == "auto":
         for line in restoring.restore_earlier(settings):
             LOG.warning("an agent with another state directory had not restored: %s", line)

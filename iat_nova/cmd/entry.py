@@ -29,7 +29,6 @@ PACKAGES = {  # module -> Debian's package, PyPI's package
     "jsonschema": ("python3-jsonschema", "jsonschema"),
     "libvirt": ("python3-libvirt", "libvirt-python"),
     "matplotlib": ("python3-matplotlib", "matplotlib"),
-    "numba": ("python3-numba", "numba"),
     "numpy": ("python3-numpy", "numpy"),
     "oslo_config": ("python3-oslo.config", "oslo.config"),
     "oslo_log": ("python3-oslo.log", "oslo.log"),

@@ -18,7 +18,7 @@ from iat_nova.report.log import Lines
 
 LOG = logging.getLogger("iat_nova")
 
-QUIET = ("llvmlite", "matplotlib", "numba", "ovsdbapp")
+QUIET = ("matplotlib", "ovsdbapp")
 """Libraries with many messages of low value; oslo.log's default_log_levels does not list them."""
 
 FILE = "iat-nova-agent.log"

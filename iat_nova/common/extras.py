@@ -8,7 +8,7 @@ import sys
 
 _DEBIAN = {
     "metrics": "python3-prometheus-client",
-    "sim": "python3-numba python3-numpy",
+    "sim": "python3-matplotlib python3-numpy",
     "dask": "python3-distributed",
 }
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Signals to an agent that cannot start yet: it compiles kernels, or waits for who does."""
+"""Signals to an agent that cannot start yet: another process compiles the emulated server."""
 
 import contextlib
 import fcntl
@@ -12,20 +12,18 @@ import tempfile
 import time
 import unittest
 
-from iat_nova.experiments.sim import _compile
 from iat_nova.store import heartbeat
 
 BIN = pathlib.Path(sys.executable).parent
-SIM = pathlib.Path(_compile.__file__).parent
 DEADLINE_S = 20.0
 
 
 class StartTest(unittest.TestCase):
-    """An agent of the emulated server that waits for kernels another process compiles."""
+    """An agent of the emulated server that waits while another process compiles the engine."""
 
     def setUp(self) -> None:
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        self.hold_the_kernels()
+        self.hold_the_engine()
         config = self.folder / "nova.conf"
         config.write_text(
             "[iat]\nhardware = emulated\nemulated_scenario = quickstart\n"
@@ -36,20 +34,19 @@ class StartTest(unittest.TestCase):
             self.agent = subprocess.Popen(
                 [BIN / "iat-nova-agent", "--config-file", config],
                 stderr=log,
-                env={**os.environ, "NUMBA_CACHE_DIR": str(self.folder / "cache")},
+                env={**os.environ, "XDG_CACHE_HOME": str(self.folder)},
             )
         self.addCleanup(self.agent.wait)
         self.addCleanup(self.agent.kill)
-        self.until(self.waits, "the agent waits for the kernels")
+        self.until(self.waits, "the agent waits for the engine")
 
-    def hold_the_kernels(self) -> None:
-        """Be the one that compiles: hold the lock of every module."""
-        cache = self.folder / "cache"
-        cache.mkdir()
-        for module in SIM.rglob("*.py"):
-            folder = _compile.module_folder(cache, module)
-            lock = self.enterContext((folder / "lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    def hold_the_engine(self) -> None:
+        """Be the process that compiles: hold the lock of the folder."""
+        cache = self.folder / "iat-nova"
+        cache.mkdir(mode=0o700)
+        lock = os.open(cache, os.O_RDONLY)
+        self.addCleanup(os.close, lock)
+        fcntl.flock(lock, fcntl.LOCK_EX)
 
     def waits(self) -> bool:
         """Whether the kernel has the agent wait for a lock (proc_locks(5))."""
@@ -79,7 +76,7 @@ class StartTest(unittest.TestCase):
     def test_where_it_stands_and_its_end(self) -> None:
         """SIGUSR1 writes each thread's stack to the log and ends nothing; SIGTERM ends it."""
         self.agent.send_signal(signal.SIGUSR1)
-        self.until(lambda: "in _alone" in self.log.read_text(), "the stack of the main thread")
+        self.until(lambda: "in _built" in self.log.read_text(), "the stack of the main thread")
         self.assertRegex(self.log.read_text(), r"[Tt]hread 0x\w+.*\(most recent call first\)")
         self.end(signal.SIGTERM)
 

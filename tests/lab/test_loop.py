@@ -9,7 +9,6 @@ import math
 import tempfile
 from pathlib import Path
 
-from iat_nova.experiments.sim import warm
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.run import run as emulate
 from iat_nova.hardware.cat import limits
@@ -105,7 +104,6 @@ class Closed(lab.GuestCase):
     @classmethod
     def setUpClass(cls):
         super().setUpClass()
-        warm.warm()  # to compile takes longer than a guest waits for its first second
 
     def check_two_sockets(self, name, strategy=None):
         """Run a scenario on the first of two sockets."""

@@ -8,8 +8,6 @@ import dataclasses
 import itertools
 import pathlib
 import statistics
-import subprocess
-import sys
 import time
 import unittest
 from collections.abc import Mapping
@@ -95,10 +93,6 @@ class GuestCase(unittest.TestCase):
     def setUpClass(cls) -> None:
         if (why := why_not()) is not None:
             raise unittest.SkipTest(why)
-        # However long compiling takes here, it is not counted as the agent's time.
-        subprocess.run(
-            [sys.executable, "-m", "iat_nova.experiments.sim.warm"], check=True, capture_output=True
-        )
         cls.cloud = Cloud()
         cls.addClassCleanup(cls.cloud.close)
         cls.cloud.start()

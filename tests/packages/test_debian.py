@@ -197,3 +197,9 @@ class TestSimulator(DebianCase):
         ended = ("iat-nova", "--state-dir", "/tmp/run", "explain", "web")
         self.assertIn("Why not more", self.run_it(*ended, status=3))  # no agent runs any more
         self.assertIn("simulate run", self.run_it("man", "iat-nova-simulate-run"))
+
+
+class TestSimulatorOnDebian12(TestSimulator):
+    """The same with older Python packages."""
+
+    suite = OLD_SUITE

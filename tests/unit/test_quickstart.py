@@ -133,6 +133,7 @@ class QuickstartTestTest(unittest.TestCase):
         ):
             self.assertEqual(0, self.run_script(*words)[0])
             asked = self.folder / "asked-of-python"
+            asked.touch()
             pip = [one.split() for one in asked.read_text().splitlines() if " pip " in one]
             asked.unlink()
             self.assertEqual([list(installed)] if installed else [], [one[-2:] for one in pip])
@@ -180,7 +181,6 @@ class QuickstartTestTest(unittest.TestCase):
         self.assertEqual(0, status, lines)
         asked = (self.folder / "asked-of-python").read_text()
         self.assertIn("-r doc/requirements.txt", asked)
-        self.assertNotIn("compile_kernels", asked)
         self.assertIn("-W", (self.folder / "quickstart-run/docs.log").read_text().split())
         self.assertIn("doc/build/html", lines[-1])
 

@@ -23,7 +23,6 @@ import numpy.typing as npt
 
 from iat_nova.common.extras import install
 from iat_nova.experiments.sim import cache
-from iat_nova.experiments.sim._compile import kernel
 from iat_nova.experiments.sim.machine import GOLD_6140, LINE_BYTES
 from iat_nova.experiments.sim.reader import read_scenario
 from iat_nova.experiments.sim.scenario import Scenario
@@ -40,7 +39,7 @@ FUNCTIONS, PROGRAMS = 4, (3, 14)
 # Emulated seconds of a pass.
 TESTBED_S = 0.2
 
-# Kinds of an access in a trace.
+# Kinds of an access in a trace, as of `cache.replay`.
 READ, WRITE, DMA_WRITE, DMA_READ = range(4)
 
 ENGINE = "iat-nova"
@@ -116,19 +115,6 @@ def _packets(accesses: int) -> AccessTrace:
     return AccessTrace("dma", np.tile(kinds, len(bursts))[:accesses], every)
 
 
-@kernel
-def replay(c: cache.Caches, kinds: npt.NDArray[np.int8], lines: npt.NDArray[np.int32]) -> None:
-    """Run a trace on core 0."""
-    for i in range(kinds.size):
-        kind = kinds[i]
-        if kind <= WRITE:
-            cache.core_access(c, 0, lines[i], kind, 1)
-        elif kind == DMA_WRITE:
-            cache.dma_write(c, lines[i], 1, 1)
-        else:
-            cache.dma_read(c, lines[i], 1)
-
-
 def _median_s(once: Callable[[], object]) -> float:
     """Return the median CPU time of a pass, after a first pass that warms the caches."""
     once()
@@ -142,11 +128,10 @@ def _median_s(once: Callable[[], object]) -> float:
 
 def _ours(trace: AccessTrace) -> PassRow:
     caches = cache.make(GOLD_6140, SAMPLING)
-    replay(caches, trace.kinds[:1], trace.lines[:1])  # compiles
 
     def once() -> None:
         cache.renumber(caches)
-        replay(caches, trace.kinds, trace.lines)
+        cache.replay(caches, trace.kinds, trace.lines)
 
     seconds = _median_s(once)
     served = caches.served[0] / caches.served[0].sum()

@@ -49,8 +49,8 @@ def threads(scenario: Scenario, space: LineSpace, network: Network) -> tuple[th.
             rows[workload.name].append(len(ints))
             mine = network.inputs(workload, lane, stage)
             row = _thread_ints(workload, cpu, space, scenario.sampling)
-            row[th.POOL] = network.pool_of(workload)
-            row[th.INPUTS], row[th.INPUTS_COUNT] = len(inputs), len(mine)
+            row[th.INTS.pool] = network.pool_of(workload)
+            row[th.INTS.inputs], row[th.INTS.inputs_count] = len(inputs), len(mine)
             ints.append(row)
             floats.append(_thread_floats(workload, profile, scenario.machine))
             overlaps.append(profile.overlap)
@@ -73,30 +73,30 @@ def threads(scenario: Scenario, space: LineSpace, network: Network) -> tuple[th.
 
 
 def _thread_ints(workload: Workload, cpu: int, space: LineSpace, sampling: int) -> list[int]:
-    row = [0] * th.INTS
-    row[th.KIND] = _KINDS[workload.profile.form]
-    row[th.CORE] = cpu
-    row[th.RANDOM] = space.seed()
+    row = [0] * len(th.INTS)
+    row[th.INTS.kind] = _KINDS[workload.profile.form]
+    row[th.INTS.core] = cpu
+    row[th.INTS.random] = space.seed()
     memory_bytes = max(STRETCH_BYTES, locality.size_bytes(workload.profile.locality))
-    row[th.FIRST_LINE] = space.stretch(round(memory_bytes / LINE_BYTES)) // sampling
-    row[th.WRITES_PERCENT] = workload.writes_percent
+    row[th.INTS.first_line] = space.stretch(round(memory_bytes / LINE_BYTES)) // sampling
+    row[th.INTS.writes_percent] = workload.writes_percent
     return row
 
 
 def _thread_floats(workload: Workload, profile: Profile, machine: Machine) -> list[float]:
-    row = [0.0] * th.FLOATS
-    row[th.OWN_CYCLES] = profile.own_cycles
-    row[th.OWN_INSTRUCTIONS] = profile.own_instructions
-    row[th.DUTY] = workload.duty
-    row[th.PAYLOAD_SHARE] = profile.payload_share
-    row[th.COPY_CYCLES] = profile.copy_cycles
-    row[th.SPIN_IPC] = profile.spin_ipc
-    row[th.OFF_MAX_CYCLES] = workload.jitter_s * machine.frequency_hz
-    row[th.REPLY_BYTES] = profile.reply_bytes
-    row[th.PAYLOAD_WRITES] = profile.payload_writes
-    row[th.OFF_EVERY_CYCLES] = machine.off_every_cycles
-    row[th.RUNNING] = machine.running_weight
-    row[th.CREDIBLE_LINES] = machine.credible_lines
+    row = [0.0] * len(th.FLOATS)
+    row[th.FLOATS.own_cycles] = profile.own_cycles
+    row[th.FLOATS.own_instructions] = profile.own_instructions
+    row[th.FLOATS.duty] = workload.duty
+    row[th.FLOATS.payload_share] = profile.payload_share
+    row[th.FLOATS.copy_cycles] = profile.copy_cycles
+    row[th.FLOATS.spin_ipc] = profile.spin_ipc
+    row[th.FLOATS.off_max_cycles] = workload.jitter_s * machine.frequency_hz
+    row[th.FLOATS.reply_bytes] = profile.reply_bytes
+    row[th.FLOATS.payload_writes] = profile.payload_writes
+    row[th.FLOATS.off_every_cycles] = machine.off_every_cycles
+    row[th.FLOATS.running] = machine.running_weight
+    row[th.FLOATS.credible_lines] = machine.credible_lines
     return row
 
 
@@ -208,16 +208,16 @@ def owned(
     for workload in scenario.workloads if numbers else ():
         address, its = addresses.get(workload.nic or ""), network.queues.get(workload.name)
         if address is not None and its:
-            pool = made.pools[made.state[its[0].receive, rings.POOL]]
-            base, count = int(pool[rings.BASE]), int(pool[rings.COUNT])
+            pool = made.pools[made.state[its[0].receive, rings.RING.pool]]
+            base, count = int(pool[rings.POOL.base]), int(pool[rings.POOL.count])
             lines = made.lines[made.first[base] : made.first[base + count], 0]
             found.append((int(lines.min()), int(lines.max()) + 1, numbers[address]))
     for number, job in enumerate(disks.jobs if numbers else ()):
-        if not job[nvme.BLOCK_PAGES]:
+        if not job[nvme.JOB.block_pages]:
             continue  # no job at all
-        length = int(job[nvme.BLOCK_PAGES]) * nvme.PAGE_LINES // scenario.sampling
-        blocks = disks.commands[disks.commands[:, nvme.JOB] == number, nvme.LINE]
-        start, disk = int(blocks.min()), scenario.disks[int(job[nvme.DISK])]
+        length = int(job[nvme.JOB.block_pages]) * nvme.PAGE_LINES // scenario.sampling
+        blocks = disks.commands[disks.commands[:, nvme.COMMAND.job] == number, nvme.COMMAND.line]
+        start, disk = int(blocks.min()), scenario.disks[int(job[nvme.JOB.disk])]
         found.append((start, start + len(blocks) * length, numbers[disk.address]))
     return np.array(sorted(found), np.int64).reshape(-1, 3)
 

@@ -1,448 +1,218 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The caches: a private L2 per core and a shared, non-inclusive LLC with CAT and DDIO.
+"""State of the caches: entries, masks, counts, and the choice of simulated lines.
 
-The rules, in the order of an access:
+``native/cache.c`` and ``native/llc.c`` have the rules.
 
-* A core's access that misses in L2 is served by the LLC, or by the L2 of another core. `sharers`
-  has a bit for each core that may hold the line. A line is in at most one L2. The access fills L2
-  only.
-* An ordinary line that hits in the LLC *moves* to L2. A line that a device wrote stays in the LLC
-  when a core reads the line, but migrates to the *inclusive* ways. Only the inclusive ways can hold
-  a line that is also in an L2 (A4, ISCA 2025). If the migration would evict another such line, the
-  line moves to L2 instead. An eviction from the inclusive ways also removes the L2's copy, because
-  the entry in the directory is gone (Yan et al., "Attack Directories, Not Caches", S&P 2019). A
-  core that writes a line removes the LLC's copy and owns the line.
-* L2's victim is placed in the ways of the core's mask: the LLC is a victim cache. A copy in the
-  inclusive ways is removed; on a machine without inclusive ways the victim merges into the copy.
-  Masks limit placement, never hits.
-* A victim that L2's prefetchers fetched from memory is dropped if no instruction has used the line.
-  The counters of Skylake-SP show this: IDI_MISC.WB_DOWNGRADE counts "cache lines that are dropped
-  and not written back to L3 as they are deemed to be less likely to be reused shortly".
-  L2_LINES_OUT.USELESS_HWPF counts lines that were "hardware prefetched but not used and now
-  evicted" (Intel, perfmon events of Skylake-SP). The link between the two counters is inferred.
-* A device's write updates a line of the LLC in place (write update, a DDIO hit). A line absent from
-  the LLC is placed in DDIO's ways (write allocate: a DDIO miss, or a hit if an L2 had the line). A
-  copy in an L2 is dropped. With DCA off, the write goes to memory and the LLC's copy is dropped.
-  On a machine with I/O RDT each port may have ways of its own instead of DDIO's (`ports`), and its
-  traffic to and from memory is counted.
-* A device's read hits or goes to memory, and places no line.
-
-With two sockets, each socket has an LLC. DDIO acts on the LLC of the device's socket, wherever the
-buffer's memory is: a core of the other socket finds the line across the link. A core's read leaves
-the line there, clean; a core's write takes the line away. A device's write drops the line from the
-other socket's LLC. Only lines that devices write are searched across the link, and a core's memory
-belongs to the core's socket.
-
-`llc` describes replacement.
-
-Two more properties differ by machine. An LLC that *fills* is the ordinary kind. Such an LLC also
-takes lines that miss, keeps lines that hit, and gets only dirty victims of L2. With ADCA, a
-device's new line enters the LLC only while the set has fewer device lines than the ways that the
-cores leave (`adaptive`). Once the monitors find that cores read device lines once, a device's line
-is replaced first after a read, and devices write through to memory.
-
-Not modelled: evictions of lines in L2 alone when the directory is full; other clean victims that
-bypass the LLC. Read-sharing is also not modelled: a line that two cores read moves between the two
-L2s.
+Only 1 line in `sampling` is simulated: one of each aligned group of `sampling` lines (see
+`sampled_offset`), in 1 of `sampling` sets of L2 and LLC. The number of a sampled line is the number
+of the group, so neighbouring sampled lines have neighbouring numbers. A core's contiguous buffer
+fills L2's sets evenly, as with huge pages; the LLC's slices hash.
 """
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
+import numpy.typing as npt
+
 from iat_nova.experiments.sim import adaptive
-from iat_nova.experiments.sim._compile import inlined, kernel
-from iat_nova.experiments.sim.cachestate import (
-    ADAPTS,
-    AHEAD,
-    CLEANED,
-    CLOCK,
-    COPY,
-    CORES,
-    DDIO,
-    DDIO_HITS,
-    DDIO_MISSES,
-    DDIO_PLACED,
-    DIRTY,
-    DMA_MEMORY_WRITES,
-    DMA_READ_HITS,
-    DMA_READ_MISSES,
-    DMA_WRITE_BACKS,
-    FILLED,
-    FILLS,
-    FLUSHED,
-    INCLUSIVE,
-    L2,
-    LEVELS,
-    LINKED,
-    LLC,
-    MASKS,
-    MEMORY,
-    MIGRATED,
-    MIGRATES,
-    MOVED,
-    OPTIONS,
-    PEER,
-    REMOTE,
-    SERVED,
-    SET_BITS,
-    SHARED,
-    STREAM_LINES,
-    STREAMER,
-    TOTAL_NAMES,
-    UNREAD,
-    USELESS,
-    VICTIMS_MERGED,
-    VICTIMS_PLACED,
-    WRITE_BACKS,
-    WRITTEN_THROUGH,
-    Caches,
-    frame_of,
-    llc_set,
-    make,
-    make_sockets,
-    mask_of,
-    sampled_offset,
-    set_mask,
+from iat_nova.experiments.sim.machine import GIB, LINE_BYTES, Machine, WriteTarget
+from iat_nova.experiments.sim.native.layout import Block, columns, number
+from iat_nova.experiments.sim.native.library import FUNCTIONS
+
+# The level that served an access: columns of `Caches.served`.
+L2, LLC, PEER, MEMORY, REMOTE, LEVELS = map(
+    number, ("L2", "LLC", "PEER", "MEMORY", "REMOTE", "LEVELS")
 )
-from iat_nova.experiments.sim.llc import (
-    FRESH,
-    REUSED,
-    USED_ONCE,
-    charge,
-    drop,
-    give_age,
-    hit,
-    in_l2,
-    place,
-    place_for_port,
-    put_up,
-    take_from_l2,
-    touch,
-)
-from iat_nova.experiments.sim.ways import (
-    CLOCK_LIMIT,
-    LAST_WAY,
-    find,
-    oldest_way,
-    rank,
-    stamp_of,
-    victim_way,
-)
-
-# The names that other modules need, so that these import this module only.
-__all__ = [
-    "CLOCK", "CORES", "DDIO", "DDIO_HITS", "DDIO_MISSES", "DMA_MEMORY_WRITES",
-    "L2", "LEVELS", "LINKED", "LLC", "MASKS", "MEMORY", "STREAMER", "STREAM_LINES", "TOTAL_NAMES",
-    "WRITE_BACKS", "WRITTEN_THROUGH", "Caches",
-    "core_access", "dma_read", "dma_write", "frame_of", "llc_set", "make", "make_sockets",
-    "mask_of", "prefetch", "renumber", "sampled_offset", "set_mask",
-]  # fmt: skip
+# Rows of `Caches.forbidden`.
+DDIO, INCLUSIVE, MASKS = map(number, ("DDIO", "INCLUSIVE", "MASKS"))
+UNREAD, SHARED = number("UNREAD"), number("SHARED")
+DRAWN_LINES = number("DRAWN_LINES")
+REGISTERS, TOTALS = columns("Registers"), columns("Totals")
+TOTAL_NAMES = TOTALS.names
+# L2 sets of every sampled machine; the number of LLC sets is a multiple.
+COMMON_SETS = 1024
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
 
 
-@kernel
-def _take_from_afar(c: Caches, index: int, line: int, write: int) -> int:
-    """Fetch a line from the other socket's LLC; return the line's dirty bit, -1 if absent.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Caches(Block):
+    """All state of the caches of one socket. A line is the number of a sampled line of memory."""
 
-    A read leaves the line there, written back; a write takes the line away.
+    l2: Int32
+    llc: Int32
+    forbidden: Int32
+    registers: Int64
+    served: Int64
+    prefetched: Int64
+    totals: Int64
+    ddio: Int64
+    adaptive: adaptive.Adaptive
+    far: Int32
+    far_totals: Int64
+    owned: Int64
+    moved: Int64
+
+
+def make(machine: Machine, sampling: int) -> Caches:
+    """Return the empty caches of a machine's first socket, see `make_sockets`."""
+    return make_sockets(machine, sampling)[0]
+
+
+def make_sockets(
+    machine: Machine, sampling: int, ports: int = 0, owned: Int64 | None = None
+) -> tuple[Caches, ...]:
+    """Return the empty caches of each socket, with 1 set in `sampling`, and rows for `ports`.
+
+    `owned`: as of `Caches`; None: the traffic of ports is not counted. Raises `ValueError` unless
+    `sampling` is a power of two up to the number of L2 sets.
     """
-    way = find(c.far[index, 0], 3, line)
-    if way < 0:
+    if sampling & (sampling - 1) or not 1 <= sampling <= machine.l2_sets:
+        raise ValueError(
+            f"sampling {sampling}: must be a power of two between 1 and {machine.l2_sets}"
+        )
+    sockets, cores = machine.sockets, machine.cpu_count
+    l2 = _empty((cores, machine.l2_sets // sampling), machine.l2_ways, 3)
+    llcs = [_empty((machine.llc_sets // sampling,), machine.llc_ways, 3) for _ in range(sockets)]
+    totals = [np.zeros(len(TOTALS), np.int64) for _ in range(sockets)]
+    served = np.zeros((cores, LEVELS), np.int64)
+    prefetched = np.zeros((cores, LEVELS), np.int64)
+    if owned is None:
+        owned = np.zeros((0, len(columns("Owned"))), np.int64)
+    moved = np.zeros(ports, np.int64)
+    adaptive_sets = machine.llc_sets // sampling if machine.io is WriteTarget.ADCA else 0
+    found = []
+    for socket, llc in enumerate(llcs):
+        made = Caches(
+            l2,
+            llc,
+            _aligned((MASKS + cores + ports, llc.shape[2])),
+            _registers(machine, llc.shape[0], socket, len(owned)),
+            served,
+            prefetched,
+            totals[socket],
+            np.zeros((machine.slices, 2), np.int64),
+            adaptive.make(machine.adca, adaptive_sets, machine.llc_ways, sampling),
+            llcs[1 - socket] if sockets > 1 else llc[:0],
+            totals[1 - socket] if sockets > 1 else np.zeros(len(TOTALS), np.int64),
+            owned,
+            moved,
+        )
+        for row in (DDIO, *range(MASKS + cores, MASKS + cores + ports)):
+            set_mask(made, row, machine.ddio_ways)
+        set_mask(made, INCLUSIVE, machine.inclusive_ways)
+        found.append(made)
+    return tuple(found)
+
+
+def _aligned(shape: tuple[int, ...]) -> Int32:
+    """Return an array of zeros whose rows of `LANES` do not straddle the real CPU's lines."""
+    size = int(np.prod(shape)) * 4
+    room = np.zeros(size + LINE_BYTES, np.uint8)
+    start = -room.ctypes.data % LINE_BYTES
+    return room[start : start + size].view(np.int32).reshape(shape)
+
+
+def _empty(shape: tuple[int, ...], ways: int, rows: int) -> Int32:
+    """Return empty sets, with the ways padded to a multiple of `LANES`."""
+    lanes = number("LANES")
+    made = _aligned((*shape, rows, -(-ways // lanes) * lanes))
+    made[...] = -1
+    made[..., 1, :] = number("NEVER")
+    made[..., 1, :ways] = number("LAST_WAY") - np.arange(ways)
+    return made
+
+
+def _registers(machine: Machine, sets: int, socket: int, owned: int) -> Int64:
+    made = np.zeros(len(REGISTERS), np.int64)
+    made[REGISTERS.ports] = owned > 0
+    made[REGISTERS.migrates] = machine.inclusive_ways != 0
+    made[REGISTERS.slices] = machine.slices
+    made[REGISTERS.set_bits] = (sets // machine.slices).bit_length() - 1
+    made[REGISTERS.fills] = machine.llc_fills
+    made[REGISTERS.adapts] = machine.io is WriteTarget.ADCA
+    made[REGISTERS.cores] = ((1 << machine.cores) - 1) << socket * machine.cores
+    made[REGISTERS.linked] = machine.sockets > 1
+    options = (REGISTERS.fills, REGISTERS.adapts, REGISTERS.linked, REGISTERS.ports)
+    wide = max(machine.l2_ways, machine.llc_ways) > number("LANES")
+    made[REGISTERS.options] = wide or made[list(options)].any()
+    made[REGISTERS.streamer] = machine.streamer_lines
+    made[REGISTERS.stream_lines] = machine.stream_lines
+    if machine.even_slices:
+        reciprocal = -(-(1 << number("RECIPROCAL_BITS")) // machine.slices)
+        made[REGISTERS.even_slices] = reciprocal
+    made[REGISTERS.page_bits] = _page_bits(machine.page_bytes, machine.llc_sets // sets)
+    return made
+
+
+def _page_bits(page_bytes: int, sampling: int) -> int:
+    """Return the bits of a sampled line in a page, or -1 for pages so large that none is drawn."""
+    if page_bytes >= GIB:
         return -1
-    entry: int = c.far[index, 0, way]
-    if write:
-        c.far[index, 0, way] = -1
-        c.far[index, 1, way] = stamp_of(0, way)
-        c.far_totals[MOVED] += 1
-        return entry & DIRTY
-    c.far[index, 0, way] = (entry | SHARED) & ~(UNREAD | DIRTY)
-    c.far[index, 2, way] = -1
-    c.totals[CLEANED] += entry & DIRTY
-    if entry & DIRTY and entry & (UNREAD | SHARED):
-        charge(c, line)
-    return 0
+    return max(1, page_bytes // LINE_BYTES // sampling).bit_length() - 1
 
 
-@inlined
-def _spill(c: Caches, core: int, entry: int, index: int, options: bool) -> None:
-    """Bring L2's victim into LLC set `index`, out of the inclusive ways if a copy is there."""
-    if options and c.registers[FILLS] and not entry & DIRTY:
-        return
-    if entry & (AHEAD | DIRTY) == AHEAD:
-        c.totals[USELESS] += 1
-        return
-    line = entry >> 3
-    dirty = entry & DIRTY
-    way = find(c.llc[index, 0], 3, line) if entry & COPY else -1
-    if way >= 0 and not c.registers[MIGRATES]:
-        c.llc[index, 0, way] |= dirty
-        give_age(c, index, way, USED_ONCE)
-        if options:
-            put_up(c, index, way)
-        c.totals[VICTIMS_MERGED] += 1
-        return
-    if way >= 0:
-        dirty |= c.llc[index, 0, way] & DIRTY
-        drop(c, index, way)
-        c.totals[MOVED] += 1
-    age = REUSED if entry & SERVED else USED_ONCE
-    place(c, index, line << 3 | dirty, MASKS + core, age, options)
-    c.totals[VICTIMS_PLACED] += 1
+def set_mask(c: Caches, row: int, mask: int) -> None:
+    """Set the ways in which DDIO, migrating lines or a core (row MASKS + core) may place lines."""
+    for way in range(c.forbidden.shape[1]):
+        c.forbidden[row, way] = 0 if mask >> way & 1 else number("NEVER")
 
 
-@inlined
-def _may_stay(c: Caches, index: int, way: int) -> bool:
-    """Tell whether a device's line may stay in the LLC beside a copy in an L2.
+def mask_of(c: Caches, row: int) -> int:
+    """Return the mask of a row, as `set_mask` set the row."""
+    return sum(1 << way for way, forbidden in enumerate(c.forbidden[row]) if not forbidden)
 
-    A line in the inclusive ways may stay. Another line may stay if the line that would be evicted
-    from the inclusive ways is in no L2 of this socket.
+
+def sampled_offset(group: Int64, sampling: int) -> Int64:
+    """Return the position of each group's sampled line: 0 .. sampling-1.
+
+    All groups of an L2 set, and so all groups of an LLC set, have the same position: a simulated
+    set has the lines of exactly one set of the full simulation.
     """
-    if not c.forbidden[INCLUSIVE, way]:
-        return True
-    there = victim_way(c.llc[index, 1], c.forbidden[INCLUSIVE])
-    held = c.llc[index, 0, there]
-    return bool(held < 0 or held & SHARED == 0 or c.llc[index, 2, there] < 0)
+    share = group % max(1, COMMON_SETS // sampling)
+    return np.asarray((share * 13 + share // sampling) % sampling, np.int64)
 
 
-@inlined
-def _take_from_llc(c: Caches, core: int, index: int, way: int, write: int, options: bool) -> int:
-    """Serve an L2's miss from the LLC; return the bits of the line's entry in L2."""
-    entry: int = c.llc[index, 0, way]
-    if entry & (UNREAD | SHARED) == 0:
-        if options and c.registers[FILLS]:
-            hit(c, index, way)
-            return COPY
-        drop(c, index, way)
-        c.totals[MOVED] += 1
-        return entry & DIRTY | SERVED
-    # The new owner has the only copy, or the inclusive ways have no room for a second copy.
-    if c.registers[MIGRATES] and (write or not _may_stay(c, index, way)):
-        drop(c, index, way)
-        c.totals[MOVED] += 1
-        return entry & DIRTY
-    kept = (entry & ~UNREAD) | SHARED
-    if c.registers[MIGRATES] and c.forbidden[INCLUSIVE, way]:
-        drop(c, index, way)
-        way = place(c, index, kept, INCLUSIVE, USED_ONCE, options)
-        c.totals[MIGRATED] += 1
-    else:
-        c.llc[index, 0, way] = kept
-        hit(c, index, way)
-    c.llc[index, 2, way] = core
-    if options:
-        put_up(c, index, way)
-    return COPY
+def llc_set(c: Caches, line: int) -> int:
+    """Return the LLC set of a line."""
+    return int(FUNCTIONS["llc_set"](c.address, line))
 
 
-@inlined
-def _serve_miss(c: Caches, core: int, line: int, write: int, sharers: int, options: bool) -> int:
-    """Bring a missing line into a core's L2; return the level that served the line.
-
-    `options`: whether the machine has any optional property. Each caller passes a constant, so that
-    the code for the usual machine has no cost of the options.
-    """
-    level = MEMORY
-    bits = write
-    others = sharers & ~(1 << core)
-    if others:
-        found = take_from_l2(c, line, others & c.registers[CORES])
-        if found >= 0:
-            level = PEER
-            bits |= found
-        elif options and c.registers[LINKED]:
-            found = take_from_l2(c, line, others & ~c.registers[CORES])
-            if found >= 0:
-                level = REMOTE
-                bits |= found
-    index = llc_set(c, line)
-    way = find(c.llc[index, 0], 3, line)
-    if options and c.registers[ADAPTS]:
-        adaptive.core_used(c.adaptive, index, line)
-    if way >= 0:
-        level = LLC
-        bits |= _take_from_llc(c, core, index, way, write, options)
-    elif options:
-        if c.registers[LINKED] and sharers and level != PEER:
-            found = _take_from_afar(c, index, line, write)
-            if found >= 0:
-                level = REMOTE
-                bits |= found
-        if c.registers[FILLS]:
-            place(c, index, line << 3, MASKS + core, FRESH, options)
-            c.totals[FILLED] += 1
-            bits |= COPY
-    c.served[core, level] += 1
-    own = line & (c.l2.shape[1] - 1)
-    stamps = c.l2[core, own, 1]
-    way = oldest_way(stamps)
-    victim, its_set = c.l2[core, own, 0, way], int(c.l2[core, own, 2, way])
-    c.l2[core, own, 0, way] = line << 3 | bits
-    c.l2[core, own, 2, way] = index
-    touch(c, stamps, way)
-    if victim >= 0:
-        _spill(c, core, victim, its_set, options)
-    return level
+def frame_of(c: Caches, line: int) -> int:
+    """Return where a line of a thread's own memory lies."""
+    return int(FUNCTIONS["frame_of"](c.address, line))
 
 
-@kernel
-def _serve_optional_miss(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
-    """Serve a miss on a machine with any option: see `cachestate.OPTIONS`."""
-    return _serve_miss(c, core, line, write, sharers, True)
-
-
-@kernel
-def _own(c: Caches, core: int, index: int, way: int, line: int) -> None:
-    """Drop the LLC's copy of a line that a core is about to write in L2."""
-    c.l2[core, index, 0, way] &= ~COPY
-    there = llc_set(c, line)
-    found = find(c.llc[there, 0], 3, line)
-    if found >= 0:
-        drop(c, there, found)
-        c.totals[MOVED] += 1
-
-
-@inlined
 def core_access(c: Caches, core: int, line: int, write: int, sharers: int) -> int:
     """Let a core read (`write` 0) or write (1) a line; return the level that served the line."""
-    index = line & (c.l2.shape[1] - 1)
-    way = find(c.l2[core, index, 0], 3, line)
-    if way >= 0:
-        if c.l2[core, index, 0, way] & AHEAD == AHEAD:
-            c.l2[core, index, 0, way] &= ~AHEAD
-        if write:
-            if c.l2[core, index, 0, way] & COPY and c.registers[MIGRATES]:
-                _own(c, core, index, way, line)
-            c.l2[core, index, 0, way] |= DIRTY
-        touch(c, c.l2[core, index, 1], way)
-        c.served[core, L2] += 1
-        return L2
-    if c.registers[OPTIONS]:
-        return _serve_optional_miss(c, core, line, write, sharers)
-    return _serve_miss(c, core, line, write, sharers, False)
+    return int(FUNCTIONS["core_access"](c.address, core, line, write, sharers))
 
 
-@kernel
 def prefetch(c: Caches, core: int, line: int, sharers: int) -> int:
     """Let a core's L2 prefetch a line; return the level that served, `L2` if the line is there."""
-    index = line & (c.l2.shape[1] - 1)
-    if find(c.l2[core, index, 0], 3, line) >= 0:
-        return L2
-    level: int = core_access(c, core, line, 0, sharers)
-    c.served[core, level] -= 1
-    c.prefetched[core, level] += 1
-    if level == MEMORY and not c.registers[FILLS]:
-        c.l2[core, index, 0, find(c.l2[core, index, 0], 3, line)] |= AHEAD
-    return level
+    return int(FUNCTIONS["prefetch"](c.address, core, line, sharers))
 
 
-@kernel
-def _of_devices(c: Caches, index: int) -> int:
-    """Return the number of device lines in an LLC set, without lines that are replaced next."""
-    count = 0
-    for way in range(c.llc.shape[2]):
-        entry = c.llc[index, 0, way]
-        if entry >= 0 and entry & (UNREAD | SHARED) and c.llc[index, 1, way] > LAST_WAY:
-            count += 1
-    return count
-
-
-@inlined
-def _allocate(c: Caches, index: int, way: int, entry: int, in_l2: bool, row: int) -> None:
-    """Take a device's line into the LLC, in place (`way`) or into its ways (`way` -1, see `place`).
-
-    A line that only an L2 had is also placed in these ways, and counts as a hit. The count of real
-    CHAs for this case is unknown. The choice is calibrated on claim iat-8-small: all packets of one
-    flow at 64 B lie in buffers that Open vSwitch has just written, and few are said to miss.
-    """
-    cha = index >> c.registers[SET_BITS]
-    if way >= 0:
-        c.llc[index, 0, way] = entry
-        give_age(c, index, way, FRESH)
-        c.totals[DDIO_HITS] += 1
-        c.ddio[cha, 0] += 1
-    else:
-        before = c.totals[WRITE_BACKS]
-        if row == DDIO:
-            place(c, index, entry, row, FRESH, False)
-        else:
-            place_for_port(c, index, entry, row, FRESH)
-        c.totals[DMA_WRITE_BACKS] += c.totals[WRITE_BACKS] - before
-        c.totals[DDIO_PLACED] += 1
-        c.totals[DDIO_HITS if in_l2 else DDIO_MISSES] += 1
-        c.ddio[cha, 0 if in_l2 else 1] += 1
-
-
-@kernel
-def _write_adaptively(c: Caches, index: int, way: int, line: int, in_l2: bool) -> None:
-    """Take a device's line into the LLC or write to memory, as ADCA decides."""
-    adaptive.device_wrote(c.adaptive, index, line)
-    if way < 0 and _of_devices(c, index) >= adaptive.left(c.adaptive):
-        c.totals[DMA_MEMORY_WRITES] += 1
-    elif adaptive.prioritised(c.adaptive):
-        c.totals[WRITTEN_THROUGH] += 1
-        _allocate(c, index, way, line << 3 | UNREAD, in_l2, DDIO)
-    else:
-        _allocate(c, index, way, line << 3 | UNREAD | DIRTY, in_l2, DDIO)
-
-
-@kernel
-def _drop_afar(c: Caches, index: int, line: int) -> None:
-    """Drop the other socket's copy of a line that a device has written."""
-    way = find(c.far[index, 0], 3, line)
-    if way >= 0:
-        c.far[index, 0, way] = -1
-        c.far[index, 1, way] = stamp_of(0, way)
-        c.far_totals[FLUSHED] += 1
-
-
-@inlined
 def dma_write(c: Caches, line: int, sharers: int, dca: int) -> None:
     """Let a device write a whole line: to memory (`dca` 0), or into the LLC.
 
     Other values of `dca` are 1 + the row of `forbidden` with the device's ways: 1 for DDIO's ways.
     """
-    in_l2 = False
-    if sharers:
-        in_l2 = take_from_l2(c, line, sharers) >= 0
-    index = llc_set(c, line)
-    way = find(c.llc[index, 0], 3, line)
-    if c.registers[LINKED]:
-        _drop_afar(c, index, line)
-    if dca == 0:
-        if way >= 0:
-            drop(c, index, way)
-            c.totals[FLUSHED] += 1
-        c.totals[DMA_MEMORY_WRITES] += 1
-    elif c.registers[ADAPTS]:
-        _write_adaptively(c, index, way, line, in_l2)
-    else:
-        _allocate(c, index, way, line << 3 | UNREAD | DIRTY, in_l2, dca - 1)
+    FUNCTIONS["dma_write"](c.address, line, sharers, dca)
 
 
-@inlined
 def dma_read(c: Caches, line: int, sharers: int) -> None:
     """Let a device read a line: from an LLC, a core's L2 or memory; nothing is placed."""
-    index = llc_set(c, line)
-    way = find(c.llc[index, 0], 3, line)
-    if way >= 0:
-        hit(c, index, way)
-        c.totals[DMA_READ_HITS] += 1
-    elif (sharers and in_l2(c, line, sharers)) or (
-        c.registers[LINKED] and find(c.far[index, 0], 3, line) >= 0
-    ):
-        c.totals[DMA_READ_HITS] += 1
-    else:
-        c.totals[DMA_READ_MISSES] += 1
-        charge(c, line)
+    FUNCTIONS["dma_read"](c.address, line, sharers)
 
 
-@kernel
 def renumber(c: Caches) -> None:
     """Restart the LRU clock before stamps overflow, keeping the order of each set."""
-    if c.registers[CLOCK] < CLOCK_LIMIT:
-        return
-    if c.registers[FILLS]:
-        for index in range(c.llc.shape[0]):
-            rank(c.llc[index, 1])
-    for core in range(c.l2.shape[0]):
-        for index in range(c.l2.shape[1]):
-            rank(c.l2[core, index, 1])
-    c.registers[CLOCK] = max(c.llc.shape[2], c.l2.shape[3])
+    FUNCTIONS["renumber"](c.address)
+
+
+def replay(c: Caches, kinds: npt.NDArray[np.int8], lines: Int32) -> None:
+    """Run a trace on core 0; kinds of access: 0 read, 1 write, 2 a device's write, 3 its read."""
+    FUNCTIONS["replay"](c.address, kinds.ctypes.data, lines.ctypes.data, kinds.size)

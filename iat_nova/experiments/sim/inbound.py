@@ -35,16 +35,16 @@ class Inbound:
         was_offered, was_dropped = self._offered, self._dropped
         self._offered, self._dropped = self._packets()
         packets = (self._offered - was_offered).astype(np.float64)
-        ring = streams[:, nic.RING]
+        ring = streams[:, nic.STREAM.ring]
         sent = np.bincount(ring, weights=packets, minlength=len(state))[ring]
         lost = (self._dropped - was_dropped)[ring]
         kept = 1.0 - np.divide(lost, sent, out=np.zeros_like(sent), where=sent > 0)
-        arrived = packets * kept * streams[:, nic.FRAME_BYTES]
-        np.add.at(self._network, state[ring, rings.SOCKET], arrived)
+        arrived = packets * kept * streams[:, nic.STREAM.frame_bytes]
+        np.add.at(self._network, state[ring, rings.RING.socket], arrived)
 
     def totals(self, up: float) -> Mapping[int, tuple[float, float]]:
         """Return bytes of storage (on socket 0) and of the network, times `up`, by cache domain."""
-        moved = self._plant.state.disks.rates[: len(self._reads), nvme.MOVED_BYTES]
+        moved = self._plant.state.disks.rates[: len(self._reads), nvme.RATES.moved_bytes]
         storage = float((moved * self._reads).sum())
         return {
             domain.id: (0.0 if socket else storage * up, float(self._network[socket]) * up)
@@ -55,8 +55,8 @@ class Inbound:
         """Return the packets that each stream has sent and that each ring has dropped so far."""
         state = self._plant.state
         return (
-            state.nics.streams[:, nic.OFFERED].copy(),
-            state.rings.state[:, rings.DROPPED].copy(),
+            state.nics.streams[:, nic.STREAM.offered].copy(),
+            state.rings.state[:, rings.RING.dropped].copy(),
         )
 
 

@@ -52,7 +52,7 @@ class Machine:
     be limited; off unless a scenario requests MBA, so that recorded figures of other scenarios stay
     valid. `streamer_lines`: maximum lead of L2's streamer in lines, 0 without a streamer.
     `even_slices`: the slice hash spreads the lines of a block evenly over the sets, see
-    `cachestate.slice_of`. `page_bytes`: size of the pages of threads' own memory, 4 KiB, 2 MiB or 1
+    ``native/llc.c``. `page_bytes`: size of the pages of threads' own memory, 4 KiB, 2 MiB or 1
     GiB; the frames of the first two are random. Mempools (DPDK has them in huge pages) and blocks
     of disks are contiguous. `device_classes`: each card and disk may have own ways (I/O RDT).
     `port_dca`: DDIO can be switched off at the root port of a disk (Skylake and Cascade Lake).

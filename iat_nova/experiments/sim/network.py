@@ -12,7 +12,7 @@ from iat_nova.experiments.sim import ports, rings
 from iat_nova.experiments.sim.machine import WriteTarget
 from iat_nova.experiments.sim.scenario import Scenario, Workload
 from iat_nova.experiments.sim.space import LineSpace
-from iat_nova.experiments.sim.workloads import poller
+from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.experiments.sim.workloads.profiles import NETWORKED, Form
 
 HANDOFF_RING = 1024  # between the two threads of a pipeline
@@ -83,9 +83,9 @@ class Network:
         if workload.profile.form is Form.PIPELINE:
             return [(own.handoff, own.send, lane) if stage else (own.receive, own.handoff, lane)]
         if workload.profile.form is Form.NETWORK:
-            output = own.send if workload.profile.sends else poller.CONSUME
+            output = own.send if workload.profile.sends else th.CONSUME
             return [(own.receive, output, lane)]
-        inputs = [(own.receive, poller.BY_TARGET, lane)]
+        inputs = [(own.receive, th.BY_TARGET, lane)]
         lanes = len(workload.cpus)
         for client in self._scenario.clients_of(workload):
             for number, queue in enumerate(self.queues[client.name]):
@@ -97,7 +97,7 @@ class Network:
         """Return the output ring by target (the number of a workload) and lane (a sender's CPU)."""
         workloads = self._scenario.workloads
         lanes = max(len(workload.cpus) for workload in workloads)
-        routes = np.full((len(workloads), lanes), poller.CONSUME, np.int64)
+        routes = np.full((len(workloads), lanes), th.CONSUME, np.int64)
         for number, workload in enumerate(workloads):
             queues = self.queues.get(workload.name, [])
             for lane in range(lanes if queues else 0):

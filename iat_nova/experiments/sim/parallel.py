@@ -40,7 +40,7 @@ def executor(jobs: int | None = None, scheduler: str | None = None) -> Iterator[
         with _cluster(scheduler) as found:
             yield found
         return
-    # Fresh processes: a fork would inherit running threads of numpy and numba.
+    # Fresh processes: a fork would inherit running threads of numpy.
     pool = concurrent.futures.ProcessPoolExecutor(
         jobs or os.cpu_count() or 1,
         mp_context=multiprocessing.get_context("spawn"),

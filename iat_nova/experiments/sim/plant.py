@@ -6,7 +6,6 @@ from __future__ import annotations
 import numpy as np
 
 from iat_nova.experiments.sim import build, cache, engine, memory, nic, nvme, ports
-from iat_nova.experiments.sim.cachestate import DRAWN_LINES
 from iat_nova.experiments.sim.machine import GIB
 from iat_nova.experiments.sim.network import Network
 from iat_nova.experiments.sim.scenario import Scenario, WireTraffic
@@ -53,7 +52,7 @@ class Plant:
             np.zeros(scenario.machine.cpu_count),
             np.zeros(cache.LEVELS),
         )
-        most = LINES_MAX if scenario.machine.page_bytes >= GIB else DRAWN_LINES
+        most = LINES_MAX if scenario.machine.page_bytes >= GIB else cache.DRAWN_LINES
         space.check(scenario.name, scenario.sampling, most)
         for workload in scenario.workloads:
             if workload.profile.form is Form.MEMORY or workload.profile.locality:
@@ -64,10 +63,10 @@ class Plant:
     def _set_locality(self, thread: int, spread: locality.Locality, touches: float) -> None:
         """Set the locality of a thread's accesses, and the accesses per unit of work."""
         t = self.state.threads
-        first = int(t.ints[thread, th.FIRST_LINE])
+        first = int(t.ints[thread, th.INTS.first_line])
         t.stretches[thread] = locality.table(spread, first, self.scenario.sampling)
-        t.ints[thread, th.SLOT_MASK] = 0 if len(spread) == 1 else locality.SLOTS - 1
-        t.floats[thread, th.TOUCHES] = touches
+        t.ints[thread, th.INTS.slot_mask] = 0 if len(spread) == 1 else locality.SLOTS - 1
+        t.floats[thread, th.FLOATS.touches] = touches
 
     def _past_l1(self, size_bytes: float) -> float:
         """Return the share of accesses to `size_bytes` of memory that L1 does not serve."""
@@ -91,7 +90,7 @@ class Plant:
         """Switch DCA of a disk on or off: whether the disk writes into the LLC."""
         address = self.scenario.disks[number].address
         dca = ports.target(self.scenario, address) if on else 0
-        self.state.disks.devices[number, nvme.DCA] = dca
+        self.state.disks.devices[number, nvme.DISK.dca] = dca
 
     def limit_bandwidth(self, cpu: int, percent: int) -> None:
         """Limit a CPU to `percent` of its memory bandwidth; 100: no limit."""
@@ -99,15 +98,15 @@ class Plant:
 
     def set_duty(self, name: str, duty: float) -> None:
         """Set the share of time in which a workload runs; 0: the workload does not run."""
-        self.state.threads.floats[self.threads[name], th.DUTY] = duty
+        self.state.threads.floats[self.threads[name], th.FLOATS.duty] = duty
 
     def set_traffic(self, traffic: WireTraffic) -> None:
         """Set a traffic's streams to the present rate, packet size, burst and flows."""
         rate = nic.packets_per_s(traffic.rate_bits_per_s, traffic.packet_bytes)
         rows = self.streams[traffic.name]
-        self.state.nics.flow[rows, nic.PACKETS_PER_S] = rate / len(rows)
-        self.state.nics.streams[rows, nic.FRAME_BYTES] = traffic.packet_bytes
-        self.state.nics.streams[rows, nic.BURST] = traffic.burst
+        self.state.nics.flow[rows, nic.FLOW.packets_per_s] = rate / len(rows)
+        self.state.nics.streams[rows, nic.STREAM.frame_bytes] = traffic.packet_bytes
+        self.state.nics.streams[rows, nic.STREAM.burst] = traffic.burst
         self.flows[traffic.name] = traffic.flows
         self.apply_flows()
 

@@ -9,7 +9,6 @@ import time
 
 from iat_nova.common.owned_folder import OwnedFolder
 from iat_nova.conf import ConfigError, Settings
-from iat_nova.experiments.sim import warm
 from iat_nova.experiments.sim.performance import workload_result
 from iat_nova.experiments.sim.reader import load_scenario
 from iat_nova.experiments.sim.scenario import Scenario, ScenarioError
@@ -50,7 +49,6 @@ class _Server(EmulatedServer):
 
 def open_machine(settings: Settings) -> Machine:
     """Start the emulated server with the scenario of the settings. Raises `ConfigError`."""
-    warm.warm()  # a signal ends the compilation at once here, but not in the first iteration
     try:
         scenario = load_scenario(settings.emulated_scenario or "")
         server = _Server(scenario, settings)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from iat_nova.experiments.sim import ports
-from iat_nova.experiments.sim.cachestate import SHARED, UNREAD, Caches
+from iat_nova.experiments.sim.cache import SHARED, UNREAD, Caches
 from iat_nova.experiments.sim.machine import LINE_BYTES, WriteTarget
 from iat_nova.experiments.sim.noise import Noisy
 from iat_nova.experiments.sim.plant import Plant

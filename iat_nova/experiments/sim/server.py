@@ -154,12 +154,12 @@ class EmulatedServer:
         nics = self.plant.state.nics
         arriving: dict[int, float] = {}
         for row in range(nics.streams.shape[0]):
-            ring = int(nics.streams[row, nic.RING])
-            rate = float(nics.flow[row, nic.PACKETS_PER_S])
+            ring = int(nics.streams[row, nic.STREAM.ring])
+            rate = float(nics.flow[row, nic.FLOW.packets_per_s])
             arriving[ring] = arriving.get(ring, 0.0) + rate
         for ring, rate in arriving.items():
             if rate > 0:
-                size = int(self.plant.state.rings.state[ring, rings.SIZE])
+                size = int(self.plant.state.rings.state[ring, rings.RING.size])
                 step_s = min(step_s, size / 4 / rate)
         return max(100, round(step_s * _NS))
 
@@ -376,8 +376,10 @@ class EmulatedServer:
         cores = self.scenario.machine.cpu_count
         t = self.plant.state.threads
         result = []
-        for column in (th.INSTRUCTIONS, th.CYCLES):
-            sums = np.bincount(t.ints[:, th.CORE], weights=t.floats[:, column], minlength=cores)
+        for column in (th.FLOATS.instructions, th.FLOATS.cycles):
+            sums = np.bincount(
+                t.ints[:, th.INTS.core], weights=t.floats[:, column], minlength=cores
+            )
             result.append([float(n) / self.scenario.compression for n in sums])
         return result[0], result[1]
 

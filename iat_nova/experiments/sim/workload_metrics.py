@@ -60,28 +60,32 @@ def measured(plant: Plant, name: str, scale: float) -> WorkloadMetrics:
     state = plant.state
     owner = plant.owners.index(name)
     rows = plant.threads[name]
-    cpus = np.unique(state.threads.ints[rows, th.CORE])
+    cpus = np.unique(state.threads.ints[rows, th.INTS.core])
     served = state.caches.served[cpus].sum(axis=0)
     f = state.threads.floats[rows].sum(axis=0)
     queues = plant.queues.get(name, [])
     numbers = [n for q in queues for n in (q.receive, q.send, q.handoff) if n >= 0]
-    dropped = int(state.rings.state[numbers, rings.DROPPED].sum())
-    offered = int(state.nics.streams[state.nics.streams[:, nic.TARGET] == owner, nic.OFFERED].sum())
+    dropped = int(state.rings.state[numbers, rings.RING.dropped].sum())
+    offered = int(
+        state.nics.streams[
+            state.nics.streams[:, nic.STREAM.target] == owner, nic.STREAM.offered
+        ].sum()
+    )
     up = 1.0 / plant.scenario.compression
     packets, size, latency = (float(n) * up for n in state.nics.served[owner])
     return WorkloadMetrics(
-        instructions=float(f[th.INSTRUCTIONS]) * up,
-        cycles=float(f[th.CYCLES]) * up,
-        busy_cycles=float(f[th.CYCLES] - f[th.IDLE_CYCLES]) * up,
+        instructions=float(f[th.FLOATS.instructions]) * up,
+        cycles=float(f[th.FLOATS.cycles]) * up,
+        busy_cycles=float(f[th.FLOATS.cycles] - f[th.FLOATS.idle_cycles]) * up,
         references=float(served[cache.LLC :].sum()) * scale,
         misses=float(served[cache.MEMORY :].sum()) * scale,
-        work=float(f[th.WORK]) * up,
+        work=float(f[th.FLOATS.work]) * up,
         packets=packets,
         bytes=size,
         dropped=dropped * up,
         offered=offered * up,
         latency_ns=latency,
         latency_histogram=tuple(int(n) for n in state.nics.latency[owner]),
-        access_cycles=float(f[th.LATENCY_CYCLES]),
-        accesses=float(f[th.LATENCY_SAMPLES]),
+        access_cycles=float(f[th.FLOATS.latency_cycles]),
+        accesses=float(f[th.FLOATS.latency_samples]),
     )

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of the emulated server; compiled modules are imported only when a command runs."""
+"""The commands of the emulated server; the engine is loaded only when a command runs."""

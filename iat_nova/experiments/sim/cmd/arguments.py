@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from iat_nova.cmd.arguments import natural, whole
@@ -103,14 +103,6 @@ def unloadable(error: ImportError) -> Failure:
     if not isinstance(error, ModuleNotFoundError) or error.name is None:  # the text says why
         return Failure(str(error))
     return Failure(f"the emulated server needs {error.name}: {install('sim')}")
-
-
-def announce_compiling(note: Callable[[str], None]) -> None:
-    """Announce the compilation in the first run of a version; silent with compiled kernels."""
-    from iat_nova.experiments.sim._compile import is_cold  # noqa: PLC0415 - needs an extra
-
-    if is_cold():
-        note("compiling the emulated server's kernels, once for this version: a minute")
 
 
 def compressed(scenario: Scenario, most: float | None) -> Scenario:

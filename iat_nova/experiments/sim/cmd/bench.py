@@ -36,7 +36,7 @@ examples:
     ) -> tuple[tuple[str, ...], Iterator[tuple[object, ...]]]:
         """Return one row per trace and engine."""
         try:
-            from iat_nova.experiments.sim import bench  # noqa: PLC0415 - compiles, takes seconds
+            from iat_nova.experiments.sim import bench  # noqa: PLC0415 - needs an extra
         except ImportError as error:
             raise unloadable(error) from error
         columns = tuple(field.name for field in dataclasses.fields(bench.PassRow))

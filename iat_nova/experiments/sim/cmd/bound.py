@@ -117,7 +117,7 @@ examples:
 
     def _found(self, parsed_args: argparse.Namespace) -> list[Bound]:
         try:
-            from iat_nova.experiments.sim import bound, parallel  # noqa: PLC0415 - compiles
+            from iat_nova.experiments.sim import bound, parallel  # noqa: PLC0415 - needs an extra
             from iat_nova.experiments.sim.bound_run import BoundError  # noqa: PLC0415
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
         except ImportError as error:

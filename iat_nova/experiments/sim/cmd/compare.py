@@ -22,7 +22,6 @@ from iat_nova.experiments.sim.cmd import worth
 from iat_nova.experiments.sim.cmd.arguments import (
     OVERVIEW,
     SCENARIO,
-    announce_compiling,
     chosen,
     take_random,
     take_time,
@@ -200,7 +199,7 @@ examples:
     def _found(self, parsed_args: argparse.Namespace) -> list[Comparison]:
         parsed_args.against = parsed_args.against or UNMANAGED
         with self._hosts(parsed_args) as (scenarios, executor):
-            from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles
+            from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - needs an extra
 
             asked = [*(parsed_args.strategy or BUILT_IN), *ablation.labels(parsed_args.without)]
             strategies = list(dict.fromkeys(asked))
@@ -224,7 +223,7 @@ examples:
     def _hosts(self, parsed_args: argparse.Namespace) -> Iterator[tuple[list[Scenario], Executor]]:
         """Yield the chosen scenarios and an executor; turn errors of the runs into `Failure`."""
         try:
-            from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles
+            from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - needs an extra
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
             from iat_nova.experiments.sim.shipped import shipped  # noqa: PLC0415
         except ImportError as error:
@@ -243,8 +242,6 @@ examples:
                 find(strategy)  # a wrong name is reported before anything is compiled and run
             scenarios = list(chosen(parsed_args, names))
             make(parsed_args.out)  # if not, that is known at once
-            if parsed_args.scheduler is None:
-                announce_compiling(self.note)
             with parallel.executor(parsed_args.jobs, parsed_args.scheduler) as executor:
                 yield scenarios, executor
         except (parallel.ParallelError, StrategyFailed) as error:
@@ -261,7 +258,7 @@ examples:
         ending: contextlib.ExitStack,
     ) -> Begun:
         """Submit a scenario's runs; at the `ending` finished runs are kept."""
-        from iat_nova.experiments.sim import compare  # noqa: PLC0415 - compiles
+        from iat_nova.experiments.sim import compare  # noqa: PLC0415 - needs an extra
 
         begun = compare.begin(
             scenario,
@@ -279,7 +276,7 @@ examples:
         self, scenario: Scenario, at: str, begun: Begun, parsed_args: argparse.Namespace
     ) -> Comparison:
         """Compare on one scenario and write the files. `at`: the command's progress, as text."""
-        from iat_nova.experiments.sim import bound, compare_chart  # noqa: PLC0415 - compiles
+        from iat_nova.experiments.sim import bound, compare_chart  # noqa: PLC0415 - needs an extra
 
         length_s = parsed_args.seconds or scenario.length_s
         bounds = parsed_args.bound or FOLDER
@@ -311,7 +308,7 @@ examples:
 
 def _overview(found: Sequence[Comparison], out: pathlib.Path, against: str) -> str:
     """Write the overview of all scenarios; return the name of the chart."""
-    from iat_nova.experiments.sim import overview  # noqa: PLC0415 - compiles
+    from iat_nova.experiments.sim import overview  # noqa: PLC0415 - needs an extra
 
     rows = [row for one in found for row in one.rows]
     overview.draw(out / f"{OVERVIEW}.svg", rows, against)

@@ -104,7 +104,7 @@ examples:
     def _recorded(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
     ) -> list[ClaimVerdict]:
-        from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+        from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - needs an extra
 
         folder: pathlib.Path = parsed_args.out
         try:
@@ -118,7 +118,7 @@ examples:
     def _measured(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
     ) -> list[ClaimVerdict]:
-        from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+        from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - needs an extra
 
         folder: pathlib.Path = parsed_args.out
         if compressed := _compressed(figures.values()):
@@ -129,7 +129,7 @@ examples:
     def _turns(
         self, figures: Mapping[str, Figure], parsed_args: argparse.Namespace
     ) -> list[TurnedVerdict]:
-        from iat_nova.experiments.sim.figures import sensitivity  # noqa: PLC0415 - compiles, takes seconds
+        from iat_nova.experiments.sim.figures import sensitivity  # noqa: PLC0415 - needs an extra
 
         turns = sensitivity.run(
             list(figures),
@@ -143,7 +143,7 @@ examples:
 def catalogued() -> Mapping[str, Figure]:
     """Return all figures by name. Raises Failure if the emulated server is not installed."""
     try:
-        from iat_nova.experiments.sim.figures import catalogue  # noqa: PLC0415 - compiles, takes seconds
+        from iat_nova.experiments.sim.figures import catalogue  # noqa: PLC0415 - needs an extra
 
         return catalogue.figures()
     except ImportError as error:
@@ -163,7 +163,7 @@ def _rows(
     figures: Sequence[Figure], folder: pathlib.Path, parsed_args: argparse.Namespace
 ) -> Mapping[str, Sequence[Point]]:
     """Measure figures, or take kept rows from the folder. Raises `Failure`."""
-    from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - compiles, takes seconds
+    from iat_nova.experiments.sim import parallel  # noqa: PLC0415 - needs an extra
     from iat_nova.experiments.sim.figures import runner  # noqa: PLC0415
 
     seeds = parsed_args.seeds or SEEDS
@@ -194,7 +194,7 @@ def _summary(verdicts: list[ClaimVerdict]) -> str:
     """Return the numbers of claims met within the tolerance and strictly, by data set."""
     if not verdicts:
         return "no values of these figures were published, so no claim is judged"
-    from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - compiles, takes seconds
+    from iat_nova.experiments.sim.figures import pages  # noqa: PLC0415 - needs an extra
 
     return "; ".join(
         f"{counts['met']} of {counts['total']} {name} claims met within 25 %, "

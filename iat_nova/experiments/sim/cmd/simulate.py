@@ -14,7 +14,7 @@ from iat_nova.cmd.base import EXIT_USAGE, Failure, Lister, Page, told
 from iat_nova.common import amounts as figures
 from iat_nova.experiments.commands import make
 from iat_nova.experiments.failure import StrategyFailed
-from iat_nova.experiments.sim.cmd.arguments import SCENARIO, announce_compiling, unloadable
+from iat_nova.experiments.sim.cmd.arguments import SCENARIO, unloadable
 from iat_nova.policy import PolicyError
 from iat_nova.report import escape, waymap, words
 from iat_nova.strategies.registry import BUILT_IN, StrategyError
@@ -103,7 +103,7 @@ examples:
 
     def _run(self, parsed_args: argparse.Namespace) -> Result:
         try:
-            from iat_nova.experiments.sim.run import run  # noqa: PLC0415 - compiles, takes seconds
+            from iat_nova.experiments.sim.run import run  # noqa: PLC0415 - needs an extra
             from iat_nova.experiments.sim.scenario import ScenarioError  # noqa: PLC0415
         except ImportError as error:
             raise unloadable(error) from error
@@ -112,7 +112,6 @@ examples:
             path = make(parsed_args.keep) / "history.sqlite"
             if path.exists():
                 raise Failure(f"{path} exists; give an empty directory to --keep", EXIT_USAGE)
-        announce_compiling(self.note)
         try:
             result = run(
                 parsed_args.scenario,

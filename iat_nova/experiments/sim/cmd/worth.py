@@ -40,7 +40,7 @@ def compared(
 
     Without --strategy the agent's default strategy counts.
     """
-    from iat_nova.experiments.sim import worth  # noqa: PLC0415 - compiles
+    from iat_nova.experiments.sim import worth  # noqa: PLC0415 - needs an extra
 
     hosts = [
         dataclasses.replace(one, length_s=parsed_args.seconds or one.length_s) for one in scenarios

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emulated server's constants, and scenarios in which one constant is varied.
 
-`LEFT_OUT` has the numbers that are not varied, with the reasons. Two compiled
-choices are not numbers, so they are not varied either: which of equally old lines is replaced, and
+`LEFT_OUT` has the numbers that are not varied, with the reasons. Two choices in the engine are not
+numbers, so they are not varied either: which of equally old lines is replaced, and
 whether a device's write to a line in L2 counts as a hit.
 """
 
@@ -202,18 +202,18 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
     ),
     "no figure has two sockets": ("Machine.link_ns",),
     "layout and numbers of DPDK's sources": (
-        "rings.BUFFER_LINES", "rings.PAGE_LINES", "rings.MBUF_LINE", "rings.DATA_LINE",
-        "rings.RECLAIM", "rings.REARM", "poller.BURST", "poller.HEADER_TOUCHES",
+        "state.BUFFER_LINES", "state.PAGE_LINES", "state.MBUF_LINE", "state.DATA_LINE",
+        "state.RECLAIM", "state.REARM", "poller.BURST_MAX", "poller.HEADER_TOUCHES",
         "network.HANDOFF_RING",
     ),
     "fitted to Intel's Memory Latency Checker": (
-        "memory.QUEUEING", "memory.UTILISATION_MAX", "memory.WRITE_COST",
+        "memory.QUEUEING", "memory.UTILISATION_MAX", "state.WRITE_COST",
     ),
     "bits of ADCA's counter; published distance of its monitors": (
-        "adaptive.COUNTER_MAX", "adaptive.SPACING_BITS",
+        "state.COUNTER_MAX", "state.SPACING_BITS",
     ),
     "specified by the interface (NVMe, Ethernet)": (
-        "nvme.PAGE_BYTES", "nvme.PAGE_LINES", "nic.OVERHEAD_BYTES",
+        "state.DISK_PAGE_BYTES", "state.DISK_PAGE_LINES", "state.OVERHEAD_BYTES",
     ),
     "ages of lines, which have two bits": (
         "llc.REUSED", "llc.FRESH", "llc.USED_ONCE", "ways.OLDEST",
@@ -225,16 +225,14 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
         "Profile.reply_bytes",
     ),
     "form of the data or of the computation": (
-        "_compile._KEPT_S", "_lanes.LANES", "adaptive._OF_CORES", "adaptive._READS",
-        "build.STRETCH_BYTES", "cachestate.AHEAD", "cachestate.COMMON_SETS", "cachestate.COPY",
-        "cachestate.DIRTY", "cachestate.DRAWN_LINES", "cachestate.LEVELS",
-        "cachestate.RECIPROCAL_BITS", "cachestate.SERVED", "cachestate.SHARED", "cachestate.TOTALS",
-        "cachestate.UNREAD", "clients.SLOTS", "clients.SLOT_NS", "engine.MEMORY_INTERVAL_NS",
-        "lcg.RANGE", "locality.SLOTS", "locality.SLOT_BITS", "locality._ZIPF_PIECES",
-        "machine.CPUS_MAX", "nic.BINS", "nic.BIN_BITS", "nic._EXPONENT_BIAS", "nic._FRACTION_BITS",
-        "poller.BY_TARGET", "poller.CONSUME", "space.LINES_MAX", "space.PAGE_LINES",
-        "threads.CLASSES", "threads.FLOATS", "threads.INTS", "ways.CLOCK_LIMIT", "ways.LAST_WAY",
-        "ways._WAY_BITS",
+        "build.STRETCH_BYTES", "cache.COMMON_SETS", "card.EXPONENT_BIAS", "card.FRACTION_BITS",
+        "engine.MEMORY_INTERVAL_NS", "library._KEPT_S", "locality._ZIPF_PIECES", "machine.CPUS_MAX",
+        "random.RANDOM_BITS", "random.RANDOM_RANGE", "space.LINES_MAX", "space.PAGE_LINES",
+        "state.AHEAD", "state.BINS", "state.BIN_BITS", "state.BY_TARGET", "state.CLOCK_LIMIT",
+        "state.CONSUME", "state.COPY", "state.DIRTY", "state.DRAWN_LINES", "state.DUE_SLOTS",
+        "state.LANES", "state.LAST_WAY", "state.LINE_SHIFT", "state.NEVER", "state.OF_CORES",
+        "state.RECIPROCAL_BITS", "state.SERVED", "state.SHARED", "state.SLOTS", "state.SLOT_BITS",
+        "state.SLOT_NS", "state.UNREAD", "state.WAY_BITS", "ways.WIDTH",
     ),
 }  # fmt: skip
 """Numbers of the emulated server that no constant moves, as ``module.NAME`` or ``Type.field``, by

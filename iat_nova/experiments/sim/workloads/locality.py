@@ -6,7 +6,7 @@ piece of this size, with all lines equally likely. Pieces lie one after another.
 sets become pieces, each with the part of a larger set beyond the smaller sets. Enough pieces
 approximate any curve of misses over cache size under least-recently-used replacement.
 
-The kernels draw from a *table* of `SLOTS` equally likely stretches.
+The engine draws from a *table* of `SLOTS` equally likely stretches.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.experiments.sim.machine import LINE_BYTES
+from iat_nova.experiments.sim.native.layout import number
 
 Locality = tuple[tuple[float, float], ...]
 """Pieces: share of the accesses (sum 1), bytes."""
 
-SLOT_BITS = 8
-SLOTS = 1 << SLOT_BITS
+SLOTS = number("SLOTS")
 _ZIPF_PIECES = 64
 
 

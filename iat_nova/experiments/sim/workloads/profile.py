@@ -10,7 +10,7 @@ from iat_nova.experiments.sim.workloads.locality import Locality
 
 
 class Form(enum.StrEnum):
-    """The forms of profiles: each has a compiled kind of thread and certain attachments."""
+    """The forms of profiles: each has a kind of thread and certain attachments."""
 
     MEMORY = "memory"  # its own memory only
     NETWORK = "network"  # receives from a NIC or a switch and sends back

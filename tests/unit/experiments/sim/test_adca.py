@@ -62,12 +62,14 @@ class TestShare(unittest.TestCase):
     def test_writes_beyond_the_share_go_to_memory(self):
         """A set with as many device lines as devices may have takes no more, but updates them."""
         c = cache.make(TINY, 1)
-        c.adaptive.numbers[adaptive.LEFT] = 2
+        c.adaptive.numbers[adaptive.NUMBERS.left] = 2
         for line in (1, 2, 3):
             cache.dma_write(c, line, 0, 1)
-        self.assertEqual([2, 1], [c.totals[cache.DDIO_MISSES], c.totals[cache.DMA_MEMORY_WRITES]])
+        self.assertEqual(
+            [2, 1], [c.totals[cache.TOTALS.ddio_misses], c.totals[cache.TOTALS.dma_memory_writes]]
+        )
         cache.dma_write(c, 1, 0, 1)
-        self.assertEqual(1, c.totals[cache.DDIO_HITS])
+        self.assertEqual(1, c.totals[cache.TOTALS.ddio_hits])
         self.assertEqual(cache.MEMORY, cache.core_access(c, 0, 3, 0, 1))
 
 
@@ -108,8 +110,8 @@ class TestPriority(unittest.TestCase):
             cache.dma_write(self.c, line, 1, 1)
             cache.core_access(self.c, 0, line, 0, 1)
         found = self.c.totals - before
-        self.assertEqual(20, found[cache.WRITTEN_THROUGH])
-        self.assertEqual(0, found[cache.WRITE_BACKS])
+        self.assertEqual(20, found[cache.TOTALS.written_through])
+        self.assertEqual(0, found[cache.TOTALS.write_backs])
         held = {int(entry) >> 3 for entry in self.c.llc[0, 0] if entry >= 0}
         self.assertLessEqual(set(range(2000, 2000 + WAYS - 1)), held)
 

@@ -100,11 +100,11 @@ class RunTest(unittest.TestCase):
         lay(server, self.space, placement)
         self.assertEqual([None, "0xf", "0xf"], [server.class_of(cpu) for cpu in range(3)])
         self.assertEqual(WayMask(0x780), server.read_ddio())
-        self.assertEqual(0, server.plant.state.disks.devices[0, nvme.DCA])
+        self.assertEqual(0, server.plant.state.disks.devices[0, nvme.DISK.dca])
         lay(server, self.space, self.free[0])
         self.assertEqual([None] * 3, [server.class_of(cpu) for cpu in range(3)])
         self.assertEqual(WayMask(0x600), server.read_ddio())
-        self.assertEqual(1, server.plant.state.disks.devices[0, nvme.DCA])
+        self.assertEqual(1, server.plant.state.disks.devices[0, nvme.DISK.dca])
 
 
 class SearchTest(unittest.TestCase):
@@ -208,7 +208,7 @@ class SearchTest(unittest.TestCase):
             {
                 "experiments/sim/cache.py",
                 "experiments/sim/performance.py",
-                "experiments/sim/workloads/fio.py",
+                "experiments/sim/native/fio.c",
             },
             found,
         )

@@ -6,6 +6,7 @@ import unittest
 import numpy as np
 
 from iat_nova.experiments.sim.machine import GOLD_6140
+from iat_nova.experiments.sim.native.layout import number
 from iat_nova.experiments.sim.workloads import threads as th
 
 MEAN, OWN = 10.0, 40.0  # stall cycles of a line: the running mean, and the burst's own
@@ -15,12 +16,12 @@ def threads(lines):
     """Return threads with one input, whose burst has seen `lines` sampled lines of `OWN` cycles."""
     stalls = np.full((1, th.CLASSES), MEAN)
     bursts = np.zeros((1, th.CLASSES, 2))
-    bursts[0, th.COPY_FROM] = (lines, lines * OWN)
-    floats = np.zeros((1, th.FLOATS))
-    floats[0, th.RUNNING] = GOLD_6140.running_weight
-    floats[0, th.CREDIBLE_LINES] = GOLD_6140.credible_lines
+    bursts[0, number("COPY_FROM")] = (lines, lines * OWN)
+    floats = np.zeros((1, len(th.FLOATS)))
+    floats[0, th.FLOATS.running] = GOLD_6140.running_weight
+    floats[0, th.FLOATS.credible_lines] = GOLD_6140.credible_lines
     return th.Threads(
-        np.zeros((1, th.INTS), np.int64),
+        np.zeros((1, len(th.INTS)), np.int64),
         floats,
         stalls,
         bursts,
@@ -54,7 +55,7 @@ class TestSettle(unittest.TestCase):
         t = threads(24)
         th.settle(t, 0, 0, 32)
         self.assertAlmostEqual(
-            MEAN + (OWN - MEAN) * 24 * GOLD_6140.running_weight, t.stalls[0, th.COPY_FROM]
+            MEAN + (OWN - MEAN) * 24 * GOLD_6140.running_weight, t.stalls[0, number("COPY_FROM")]
         )
-        self.assertEqual(MEAN, t.stalls[0, th.COPY_TO])
+        self.assertEqual(MEAN, t.stalls[0, number("COPY_TO")])
         self.assertEqual(0.0, th.settle(t, 0, 0, 32))

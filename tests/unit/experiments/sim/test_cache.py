@@ -8,7 +8,7 @@ from collections import Counter
 
 import numpy as np
 
-from iat_nova.experiments.sim import adaptive, cache, cachestate, machine
+from iat_nova.experiments.sim import adaptive, cache, machine
 from iat_nova.experiments.sim.memory import memory_lines
 from iat_nova.model import WayMask
 from tests.unit.experiments.sim.reference import ReferenceAdca, ReferenceCache
@@ -38,7 +38,7 @@ def small(**changes):
 def monitored(c, choice, spacing_bits):
     """Give every 2^spacing_bits-th set of a small cache a monitor."""
     made = adaptive.make(choice, c.llc.shape[0], 6, 64 >> spacing_bits)
-    return c._replace(adaptive=made)
+    return dataclasses.replace(c, adaptive=made)
 
 
 def set_of(c):
@@ -111,7 +111,9 @@ class TestAgainstReference(unittest.TestCase):
                     got = cache.core_access(c, core, line, write, EVERYONE)
                     self.assertEqual(reference.access(core, line, write), got, f"access {step}")
             if step == accesses // 2:
-                c.registers[cache.CLOCK] = max(c.registers[cache.CLOCK], 1 << 30)
+                c.registers[cache.REGISTERS.clock] = max(
+                    c.registers[cache.REGISTERS.clock], 1 << 30
+                )
                 cache.renumber(c)
         self.assertEqual({**dict.fromkeys(cache.TOTAL_NAMES, 0), **reference.counts}, totals(c))
         for core in range(3):
@@ -308,9 +310,9 @@ class TestRules(unittest.TestCase):
             cache.set_mask(c, cache.DDIO, WayMask.span(0, count))
             hits = set()
             for step, line in enumerate(trace):
-                before = c.totals[cache.DDIO_HITS]
+                before = c.totals[cache.TOTALS.ddio_hits]
                 cache.dma_write(c, line, 0, 1)
-                if c.totals[cache.DDIO_HITS] > before:
+                if c.totals[cache.TOTALS.ddio_hits] > before:
                     hits.add(step)
             self.assertLessEqual(hits_before, hits)
             self.assertGreater(len(hits), len(hits_before))
@@ -428,7 +430,7 @@ class TestSets(unittest.TestCase):
             sets = c.llc.shape[0]
             blocks = [
                 [cache.llc_set(c, block * sets + line) for line in range(sets)]
-                for block in (0, 7, cachestate.DRAWN_LINES // sets)
+                for block in (0, 7, cache.DRAWN_LINES // sets)
             ]
             for block in blocks:
                 self.assertEqual(sets, len(set(block)))
@@ -441,8 +443,8 @@ class TestSets(unittest.TestCase):
             c = cache.make(described, 32)
             placed = np.array([cache.frame_of(c, line) for line in range(8 * 1024)])
             self.assertEqual(len(placed), len(np.unique(placed)))
-            self.assertGreaterEqual(placed.min(), cachestate.DRAWN_LINES)
-            self.assertLess(placed.max(), 2 * cachestate.DRAWN_LINES)
+            self.assertGreaterEqual(placed.min(), cache.DRAWN_LINES)
+            self.assertLess(placed.max(), 2 * cache.DRAWN_LINES)
             pages = placed.reshape(-1, lines)
             self.assertTrue((pages - pages[:, :1] == np.arange(lines)).all())
             self.assertTrue((pages[:, 0] % lines == 0).all())

@@ -38,7 +38,7 @@ class TestClosedLoop(unittest.TestCase):
             self.assertEqual(0, done.dropped)
             under_way = done.offered - done.packets
             self.assertLessEqual(under_way, 5)
-            credit = machine.plant.state.nics.flow[:, nic.CREDIT].sum()
+            credit = machine.plant.state.nics.flow[:, nic.FLOW.credit].sum()
             replied = done.packets - machine.plant.state.clients.loops[0, 1]
             self.assertEqual(5, under_way + waiting + credit + replied)
 

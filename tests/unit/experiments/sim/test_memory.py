@@ -34,7 +34,7 @@ def latency_ns(reads_gbps, writes_gbps=0.0):
     for step in range(1, 200):
         seconds = step * 50e-6
         caches.served[0, cache.MEMORY] = reads_gbps * 1e9 / 64 * seconds
-        caches.totals[cache.WRITE_BACKS] = writes_gbps * 1e9 / 64 * seconds
+        caches.totals[cache.TOTALS.write_backs] = writes_gbps * 1e9 / 64 * seconds
         memory.update(state, caches, seconds)
     return state.latency[cache.MEMORY] / GOLD_6140.frequency_hz * 1e9
 

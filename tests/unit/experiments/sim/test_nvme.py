@@ -96,20 +96,20 @@ class TestConservation(unittest.TestCase):
             places = [
                 int(d.waiting[number, n % 32])
                 for number, queue in enumerate(d.queues)
-                for n in range(queue[nvme.STARTED], queue[nvme.SUBMITTED])
+                for n in range(queue[nvme.QUEUE.started], queue[nvme.QUEUE.submitted])
             ]
-            places += [int(n) for n in d.active[0, : v[nvme.ACTIVE]]]
+            places += [int(n) for n in d.active[0, : v[nvme.DISK.active]]]
             for number, job in enumerate(d.jobs):
-                taken = range(job[nvme.TAKEN], job[nvme.COMPLETED])
+                taken = range(job[nvme.JOB.taken], job[nvme.JOB.completed])
                 places += [int(d.done[number, n % 32]) for n in taken]
-                places += [int(job[nvme.CURRENT])] if job[nvme.CURRENT] >= 0 else []
+                places += [int(job[nvme.JOB.current])] if job[nvme.JOB.current] >= 0 else []
             self.assertEqual(list(range(128)), sorted(places))
-            done = int(d.jobs[:, nvme.COMPLETED].sum())
-            partly = int(d.commands[d.active[0, : v[nvme.ACTIVE]], nvme.MOVED].sum())
-            moved = d.rates[0, nvme.MOVED_BYTES]
+            done = int(d.jobs[:, nvme.JOB.completed].sum())
+            partly = int(d.commands[d.active[0, : v[nvme.DISK.active]], nvme.COMMAND.moved].sum())
+            moved = d.rates[0, nvme.RATES.moved_bytes]
             self.assertEqual((done * 4 + partly) * nvme.PAGE_BYTES, moved)
-            self.assertEqual(4 * v[nvme.ACTIVE], v[nvme.PAGES])
-            self.assertEqual(v[nvme.ACTIVE], d.queues[:, nvme.UNDER_WAY].sum())
+            self.assertEqual(4 * v[nvme.DISK.active], v[nvme.DISK.pages])
+            self.assertEqual(v[nvme.DISK.active], d.queues[:, nvme.QUEUE.under_way].sum())
 
     def most_in_progress(self, **changed):
         """Return the most pages in progress, and the fewest commands of a queue, over 10 ms."""
@@ -118,8 +118,8 @@ class TestConservation(unittest.TestCase):
         most, fewest = 0, 99
         for _ in range(20):
             scenes.run(machine, 0.0005)
-            most = max(most, int(disks.devices[0, nvme.PAGES]))
-            fewest = min(fewest, int(disks.queues[:, nvme.UNDER_WAY].min()))
+            most = max(most, int(disks.devices[0, nvme.DISK.pages]))
+            fewest = min(fewest, int(disks.queues[:, nvme.QUEUE.under_way].min()))
         return most, fewest
 
     def test_no_more_is_in_progress_than_keeps_the_disk_busy(self):
@@ -183,7 +183,7 @@ class TestWhereDataLands(unittest.TestCase):
         machine = scenes.server(text(dca="false"))
         self.assertEqual((), machine.domains()[0].dca_ports)
         machine.switch(0, [])
-        self.assertEqual(0, machine.plant.state.disks.devices[0, nvme.DCA])
+        self.assertEqual(0, machine.plant.state.disks.devices[0, nvme.DISK.dca])
 
     def test_without_dca_every_line_is_read_from_memory(self):
         """A port without DCA writes memory, and DDIO counts nothing."""

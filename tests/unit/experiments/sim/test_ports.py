@@ -48,7 +48,7 @@ class PortsTest(unittest.TestCase):
     def written(self):
         """Return the ways with unread lines of packets, and of blocks."""
         state = self.machine.plant.state
-        blocks = state.disks.commands[:, nvme.LINE]
+        blocks = state.disks.commands[:, nvme.COMMAND.line]
         end = int(blocks.max()) + (1 << 20) // 64 // self.machine.scenario.sampling
         lines = state.rings.lines[:, 0]
         packets = int(lines.min()), int(lines.max()) + 1
@@ -64,7 +64,7 @@ class PortsTest(unittest.TestCase):
         self.assertEqual(["granite-rapids"], others)
         plain = scenes.server(TEXT.replace("granite-rapids", "gold-6140"))
         self.assertEqual((), plain.domains()[0].device_ports)
-        self.assertEqual({1}, set(plain.plant.state.rings.state[:, rings.DCA]))
+        self.assertEqual({1}, set(plain.plant.state.rings.state[:, rings.RING.dca]))
 
     def test_lines_lie_in_the_ways_of_their_port(self):
         """From the start in DDIO's; then each port's in its own; the other ports' in DDIO's.
@@ -161,7 +161,7 @@ class PortsTest(unittest.TestCase):
         self.assertEqual({"gold-6140", "gold-6148", "gold-6140-3ghz", "gold-5120"}, able)
         for name in ("granite-rapids", "gold-6338"):
             machine = scenes.server(TEXT.replace("granite-rapids", name))
-            column = machine.plant.state.disks.devices[:, nvme.DCA]
+            column = machine.plant.state.disks.devices[:, nvme.DISK.dca]
             before = int(column[0])
             self.assertEqual((), machine.scenario.domains[0].dca_ports)
             machine.switch(0, [DISK])

@@ -5,6 +5,7 @@ import unittest
 
 from iat_nova.experiments.sim import cache, nic, rings
 from iat_nova.experiments.sim.memory import memory_writes
+from iat_nova.experiments.sim.native.layout import number
 from tests.unit.experiments.sim import scenes
 
 PIPELINE = """\
@@ -17,8 +18,8 @@ traffic:
 
 def circulating(state, pool):
     """Return how many of a pool's buffers are on its rings."""
-    mine = state[state[:, rings.POOL] == pool]
-    return int((mine[:, rings.POSTED] - mine[:, rings.TAKEN]).sum())
+    mine = state[state[:, rings.RING.pool] == pool]
+    return int((mine[:, rings.RING.posted] - mine[:, rings.RING.taken]).sum())
 
 
 class TestPipeline(unittest.TestCase):
@@ -33,7 +34,7 @@ class TestPipeline(unittest.TestCase):
                     machine = self.machine(pool, rate)
                     scenes.run(machine, 0.01)
                     table = machine.plant.state.rings
-                    free = table.pools[0, rings.TAIL] - table.pools[0, rings.HEAD]
+                    free = table.pools[0, rings.POOL.tail] - table.pools[0, rings.POOL.head]
                     self.assertEqual(8192, free + circulating(table.state, 0))
                     done = machine.metrics()["mac"]
                     waiting = done.offered - done.dropped - done.packets
@@ -98,8 +99,8 @@ class TestDriver(unittest.TestCase):
         for _ in range(20):
             scenes.run(machine, 0.00001)
             ring = machine.plant.state.rings.state[send]
-            vacant = ring[rings.SIZE] - (ring[rings.POSTED] - ring[rings.TAKEN])
-            self.assertTrue(rings.RECLAIM <= vacant < 2 * rings.RECLAIM, vacant)
+            vacant = ring[rings.RING.size] - (ring[rings.RING.posted] - ring[rings.RING.taken])
+            self.assertTrue(number("RECLAIM") <= vacant < 2 * number("RECLAIM"), vacant)
 
     def test_a_switch_leaves_a_guests_mbufs_alone(self):
         """Through a virtqueue it sees packets; its own mbufs it has all the more."""
@@ -108,10 +109,10 @@ class TestDriver(unittest.TestCase):
         table, seen = machine.plant.state.rings, lines_in_l2(machine, 0)
         found = {}
         for owner in ("ovs", "guest"):
-            number = table.state[machine.plant.queues[owner][0].receive, rings.POOL]
-            base, count = table.pools[number, [rings.BASE, rings.COUNT]]
+            pool = table.state[machine.plant.queues[owner][0].receive, rings.RING.pool]
+            base, count = table.pools[pool, [rings.POOL.base, rings.POOL.count]]
             rows = table.lines[table.first[base] : table.first[base + count]]
-            mbufs = (rows[:, 1] >= rings.MBUF_LINE) & (rows[:, 1] < rings.MBUF_LINE + 2)
+            mbufs = (rows[:, 1] >= number("MBUF_LINE")) & (rows[:, 1] < number("MBUF_LINE") + 2)
             found[owner] = len(seen & set(rows[mbufs, 0].tolist()))
         self.assertGreater(found["ovs"], 0)
         self.assertEqual(0, found["guest"])
@@ -163,17 +164,17 @@ class TestBacklog(unittest.TestCase):
     def test_grows_only_when_the_owner_is_late(self):
         """At low load the card's 64 buffers are all there are, under overload all 256 are."""
         ring = self.ring("100Mb/s")
-        self.assertLessEqual(ring[rings.POSTED] - ring[rings.TAKEN], 64 + rings.REARM)
-        self.assertEqual(0, ring[rings.DROPPED])
+        self.assertLessEqual(ring[rings.RING.posted] - ring[rings.RING.taken], 64 + number("REARM"))
+        self.assertEqual(0, ring[rings.RING.dropped])
         ring = self.ring("40Gb/s")
-        self.assertGreater(ring[rings.DROPPED], 0)
-        self.assertGreater(ring[rings.POSTED] - ring[rings.TAKEN], 256 - rings.REARM)
+        self.assertGreater(ring[rings.RING.dropped], 0)
+        self.assertGreater(ring[rings.RING.posted] - ring[rings.RING.taken], 256 - number("REARM"))
 
     def test_the_card_has_its_descriptors_and_no_more(self):
         """However much waits, no more empty buffers than descriptors are posted."""
         for rate in ("100Mb/s", "40Gb/s"):
             ring = self.ring(rate)
-            self.assertLessEqual(ring[rings.POSTED] - ring[rings.DONE], 64)
+            self.assertLessEqual(ring[rings.RING.posted] - ring[rings.RING.done], 64)
 
 
 class TestLatency(unittest.TestCase):

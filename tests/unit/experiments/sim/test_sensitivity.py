@@ -6,19 +6,23 @@ import dataclasses
 import importlib
 import json
 import pathlib
+import re
 import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import _compile
+from iat_nova.experiments.sim import sources
 from iat_nova.experiments.sim.cmd.figures import SimulateFigures
 from iat_nova.experiments.sim.figures import catalogue, constants, sensitivity
 from iat_nova.experiments.sim.figures.constants import CONSTANTS
 from iat_nova.experiments.sim.machine import Machine
+from iat_nova.experiments.sim.native import layout
 from iat_nova.experiments.sim.scenario import DiskSpec
 from iat_nova.experiments.sim.workloads.profile import Profile
 
-SIM = pathlib.Path(_compile.__file__).parent
+SIM = sources.PACKAGE / "experiments" / "sim"
+# Numbers with a written value, in enums and macros.
+IN_C = re.compile(r"(?:#define |[{,] *)([A-Z]\w*)(?: = | +-?[\d.]+ *$)", re.MULTILINE)
 
 
 def made(name, **point):
@@ -28,11 +32,14 @@ def made(name, **point):
 
 def numbers():
     """Yield the numbers in the emulated server's sources, and in what describes its parts."""
-    for source in sorted(_compile._made_from(SIM / "plant.py")):
+    for source in sorted((SIM / "native").glob("*.[ch]")):
+        yield from (f"{source.stem}.{name}" for name in IN_C.findall(layout.source(source.name)))
+    closure = sources.closure("iat_nova.experiments.sim.plant")
+    for source in (one for one in closure if one.suffix == ".py" and one.is_relative_to(SIM)):
         parts = source.relative_to(SIM).with_suffix("").parts
         module = importlib.import_module(".".join(("iat_nova.experiments.sim", *parts)))
         for node in ast.parse(source.read_text()).body:
-            if isinstance(node, ast.Assign) and "range" not in ast.dump(node.value):
+            if isinstance(node, ast.Assign) and "number" not in ast.dump(node.value):
                 for name in ast.walk(node.targets[0]):
                     if isinstance(name, ast.Name) and type(getattr(module, name.id)) in (
                         int,

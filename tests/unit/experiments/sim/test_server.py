@@ -7,6 +7,7 @@ import time
 import unittest
 
 from iat_nova.experiments.sim import rings
+from iat_nova.experiments.sim.native.layout import number
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import WayMask
 from tests.unit.experiments.sim import scenes
@@ -82,10 +83,10 @@ class TestPhenomena(unittest.TestCase):
             state = machine.plant.state.rings.state
             done = machine.metrics()["fwd"]
             receive = [queue.receive for queue in machine.plant.queues["fwd"]]
-            peak = max(state[receive, rings.PEAK])
+            peak = max(state[receive, rings.RING.peak])
             # Between full bursts two lots of buffers have yet to be given to the card: one is when
             # more than one is due, and then the burst takes one more.
-            full = 512 - 2 * rings.REARM
+            full = 512 - 2 * number("REARM")
             self.assertEqual(drops, done.dropped > 0, rate)
             self.assertEqual(drops, peak == full, f"{rate}: at most {peak} waited")
             waiting = sum(state[ring, 1] - state[ring, 2] for ring in receive)

@@ -8,10 +8,10 @@ import unittest
 
 from iat_nova.experiments.sim import cache
 from iat_nova.experiments.sim.memory import memory_writes
+from iat_nova.experiments.sim.native.layout import number
 from iat_nova.experiments.sim.reader import load_scenario, read_scenario
 from iat_nova.experiments.sim.run import run
 from iat_nova.experiments.sim.scenario import ScenarioError
-from iat_nova.experiments.sim.workloads import poller
 from iat_nova.experiments.sim.workloads import threads as th
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
@@ -71,8 +71,8 @@ class TestLink(unittest.TestCase):
         for cpu, machine in self.machines.items():
             (thread,) = machine.plant.threads["fwd"]
             t = machine.plant.state.threads
-            row = t.inputs[t.ints[thread, th.INPUTS], poller.STALLS]
-            stalls[cpu] = t.stalls[row, th.PACKET]
+            row = t.inputs[t.ints[thread, th.INTS.inputs], th.INPUT.stalls]
+            stalls[cpu] = t.stalls[row, number("PACKET")]
         self.assertGreater(stalls[20], 1.5 * stalls[2])
 
     def test_what_was_read_is_written_back(self):
