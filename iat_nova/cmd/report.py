@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import gc
 import time
-from collections.abc import Iterator
 
 from iat_nova.cmd.arguments import period, take_period
 from iat_nova.cmd.base import Command, Failure
@@ -42,32 +40,20 @@ examples:
         """Write the file."""
         from iat_nova.report import html  # noqa: PLC0415 - Jinja2 is only needed here
 
-        with _without_collection(), self.history(parsed_args) as reader:
+        with self.history(parsed_args) as reader:
             begin_s, end_s = period(parsed_args, time.time())
             if not parsed_args.since and (span := reader.span()) is not None:
                 begin_s = min(end_s, span[1]) - 86400
+            gc.disable()  # until the page is written all records are needed: none can be collected
             try:
                 page = html.write(reader, begin_s, end_s, look(self.state_dir(parsed_args) / LOCK))
             except html.NothingToReport as error:
                 raise Failure(str(error)) from error
+            finally:
+                gc.enable()
         if parsed_args.output == "-":
             self.app.stdout.write(page)
         else:
             write_named(parsed_args.output, page)
             self.app.stdout.write(f"{parsed_args.output} written\n")
         return 0
-
-
-@contextlib.contextmanager
-def _without_collection() -> Iterator[None]:
-    """Switch Python's garbage collector off: nothing that a report reads could be collected.
-
-    The page needs all records until the end, and records have no reference cycles.
-    """
-    was = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was:
-            gc.enable()

@@ -36,41 +36,37 @@ class Gain:
 
 def gains(samples: Sequence[Iteration], inventory: DomainInventory) -> list[Gain]:
     """Return the gain of each tenant that was awake in `TOGETHER` samples or more."""
-    looks: dict[str, list[tuple[Look, float]]] = {one.id: [] for one in inventory.tenants}
+    speeds: dict[str, list[tuple[Look, float]]] = {tenant.id: [] for tenant in inventory.tenants}
     for iteration in samples:
         for tenant, look in readings.look(inventory.tenants, iteration.sample).items():
-            looks[tenant].append((look, iteration.wall_s))
+            speeds[tenant].append((look, iteration.wall_s))
     return [
-        _gain(tenant.id, tenant.priority, looks[tenant.id])
+        _gain(tenant.id, tenant.priority, speeds[tenant.id])
         for tenant in inventory.tenants
-        if len(looks[tenant.id]) >= TOGETHER
+        if len(speeds[tenant.id]) >= TOGETHER
     ]
 
 
-def _gain(tenant: str, priority: Priority, looks: Sequence[tuple[Look, float]]) -> Gain:
-    few = max(TOGETHER, round(TENTH * len(looks)))
+def _gain(tenant: str, priority: Priority, speeds: Sequence[tuple[Look, float]]) -> Gain:
+    looks = [look for look, _ in speeds]
+    tenth = max(TOGETHER, round(TENTH * len(looks)))
     means = [
-        (_mean(looks[at : at + TOGETHER]), looks[at + TOGETHER // 2][1])
+        (_mean(looks[at : at + TOGETHER]), speeds[at + TOGETHER // 2][1])
         for at in range(len(looks) - TOGETHER + 1)
     ]
-    best, _ = max(means, key=lambda one: one[0].speed)
-    worst, worst_s = min((readings.speedup(best, one), wall_s) for one, wall_s in means)
-    first, last = _mean(looks[:few]), _mean(looks[-few:])
-    change = _ratio(first, last) - 1.0
-    return Gain(tenant, priority, first.speed, last.speed, change, worst, worst_s)
+    best = max((mean for mean, _ in means), key=lambda look: look.speed)
+    worst, worst_s = min((readings.speedup(best, mean), wall_s) for mean, wall_s in means)
+    first, last = _mean(looks[:tenth]), _mean(looks[-tenth:])
+    ratio = readings.speedup(first, last)
+    if last.speed > first.speed > 0.0:  # `speedup` bounds losses by instructions; here gains, too
+        ratio = 1.0 / readings.speedup(last, first)
+    return Gain(tenant, priority, first.speed, last.speed, ratio - 1.0, worst, worst_s)
 
 
-def _ratio(was: Look, now: Look) -> float:
-    """Return the ratio of speeds. The strategy bounds losses by instructions; here gains, too."""
-    if now.speed > was.speed > 0.0:
-        return 1.0 / readings.speedup(now, was)
-    return readings.speedup(was, now)
-
-
-def _mean(looks: Sequence[tuple[Look, float]]) -> Look:
-    mean = looks[0][0]
-    for count, (one, _) in enumerate(looks[1:], 2):
-        mean = readings.further(mean, one, count)
+def _mean(looks: Sequence[Look]) -> Look:
+    mean = looks[0]
+    for count, look in enumerate(looks[1:], 2):
+        mean = readings.further(mean, look, count)
     return mean
 
 
@@ -80,9 +76,9 @@ def worth_tiles(samples: Sequence[Iteration], inventory: DomainInventory) -> lis
     It is the mean of the samples in which nothing was written and such a guest was awake; the list
     is empty without such a sample.
     """
-    each = (pressures.worth(inventory, one) for one in samples)
-    found = prospect.together([one for one in each if one is not None])
-    if found is None:
+    worths = (pressures.worth(inventory, iteration) for iteration in samples)
+    mean = prospect.together([worth for worth in worths if worth is not None])
+    if mean is None:
         return []
     caption = "likely gain of critical guests if the agent had enforced"
-    return [(f"{found.likely:+.1%}", f"{caption} (at most {found.most:.0%})")]
+    return [(f"{mean.likely:+.1%}", f"{caption} (at most {mean.most:.0%})")]

@@ -13,14 +13,14 @@ from iat_nova.report import escape
 _STYLE = "style.css.j2"
 
 
-def environment(package: str, template: str) -> jinja2.Environment:
-    """Return the renderer of a package's template, which may include the style."""
-    places = {template: package, _STYLE: "iat_nova.report"}
+def template(package: str, name: str) -> jinja2.Template:
+    """Return a package's template, which may include the style."""
+    places = {name: package, _STYLE: "iat_nova.report"}
     sources = {
-        name: (importlib.resources.files(place) / name).read_text(encoding="utf-8")
-        for name, place in places.items()
+        file: (importlib.resources.files(place) / file).read_text(encoding="utf-8")
+        for file, place in places.items()
     }
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.DictLoader(sources),
         autoescape=True,
         finalize=_harmless,
@@ -28,6 +28,7 @@ def environment(package: str, template: str) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template(name)
 
 
 def _harmless(value: object) -> object:

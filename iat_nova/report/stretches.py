@@ -17,7 +17,7 @@ LEAST_S = 10.0  # a shorter stretch is not listed
 MOST = 200  # stretches of a domain
 SAMPLES = 40  # iterations of a stretch whose reasons are read
 REASONS = 2  # the most frequent reasons of a stretch
-BUSY = ("ddio-busy", "ddio-busy-unread", "ddio-high-unchanged")
+BUSY = frozenset({"ddio-busy", "ddio-busy-unread", "ddio-high-unchanged"})
 """Codes of reasons: DDIO misses were above the threshold, and nothing was done."""
 
 
@@ -38,23 +38,26 @@ class Stretch:
 def quiet(
     reader: HistoryReader,
     domain: int,
-    turns: Sequence[Recorded],
+    bounds_s: Sequence[float],
     gaps: Sequence[tuple[float, float]],
-    known: Mapping[int, DomainInventory],
-    period_s: tuple[float, float],
+    inventories: Mapping[int, DomainInventory],
 ) -> list[Stretch]:
-    """Return a domain's stretches of a period, oldest first. `turns`: all its decisions."""
-    bounds_s = (period_s[0], *(one.iteration.wall_s for one in turns), period_s[1])
-    found: list[Stretch] = []
-    for since_s, until_s in itertools.pairwise(bounds_s):
-        for begin_s, stop_s in _without(since_s, until_s, gaps):
-            if stop_s - begin_s >= LEAST_S:
-                found += _quiet(reader, domain, begin_s, stop_s, known)
-    found += [_gap(reader, domain, *gap) for gap in gaps]
-    return sorted(found[-MOST:], key=lambda one: one.begin_s)
+    """Return a domain's stretches, oldest first.
+
+    `bounds_s`: the begin of the period, its decisions, and its end.
+    """
+    stretches = [
+        stretch
+        for since_s, until_s in itertools.pairwise(bounds_s)
+        for begin_s, end_s in without(since_s, until_s, gaps)
+        if end_s - begin_s >= LEAST_S
+        for stretch in _quiet(reader, domain, begin_s, end_s, inventories)
+    ]
+    stretches += [_gap(reader, domain, *gap) for gap in gaps]
+    return sorted(stretches[-MOST:], key=lambda stretch: stretch.begin_s)
 
 
-def _without(
+def without(
     begin_s: float, end_s: float, gaps: Sequence[tuple[float, float]]
 ) -> Iterator[tuple[float, float]]:
     """Yield the parts of a period outside the gaps."""
@@ -70,36 +73,32 @@ def _quiet(
     domain: int,
     begin_s: float,
     end_s: float,
-    known: Mapping[int, DomainInventory],
+    inventories: Mapping[int, DomainInventory],
 ) -> Iterator[Stretch]:
     """Yield a stretch with its most frequent reasons, and why the search at its begin ended.
 
     A period without a reason yields nothing.
     """
-    counts: collections.Counter[tuple[str, ...]] = collections.Counter()
-    latest: dict[tuple[str, ...], Recorded] = {}
+    examples: dict[tuple[str, ...], list[Recorded]] = collections.defaultdict(list)
     for recorded in reader.between(begin_s, end_s, domain, at_most=SAMPLES):
-        decision = recorded.iteration.decision
-        codes = tuple(one.code for one in decision.reasons)
+        codes = tuple(reason.code for reason in recorded.iteration.decision.reasons)
         if codes and not recorded.iteration.eventful:
-            counts[codes] += 1
-            latest[codes] = recorded
-    if not counts:
+            examples[codes].append(recorded)
+    if not examples:
         return
-    texts = []
-    told: set[str] = set()
-    for codes, count in counts.most_common(REASONS):
-        told.update(codes)
-        example = latest[codes]
-        share = "" if len(counts) == 1 else f" ({count / counts.total():.0%} of the time)"
-        when = times.utc(example.iteration.wall_s, "%H:%M:%S UTC")
-        inventory = known.get(example.iteration.inventory_id)
-        texts.append(f"{when}: {moments.reasons(example, inventory)}{share}")
+    frequent = sorted(examples, key=lambda codes: -len(examples[codes]))[:REASONS]
+    total, texts = sum(map(len, examples.values())), []
+    for codes in frequent:
+        *_, latest = same = examples[codes]
+        share = "" if len(examples) == 1 else f" ({len(same) / total:.0%} of the time)"
+        when = times.utc(latest.iteration.wall_s, "%H:%M:%S UTC")
+        inventory = inventories.get(latest.iteration.inventory_id)
+        texts.append(f"{when}: {moments.reasons(latest, inventory)}{share}")
     search = moments.search_end(reader, domain, begin_s, min(end_s, begin_s + LEAST_S))
-    if search is not None and moments.SEARCH_ENDED not in told:
-        inventory = known.get(search.iteration.inventory_id)
+    if search is not None and not any(moments.SEARCH_ENDED in codes for codes in frequent):
+        inventory = inventories.get(search.iteration.inventory_id)
         texts.append(moments.since_search(search, inventory))
-    busy = any(code in BUSY for code in itertools.chain.from_iterable(counts))
+    busy = not BUSY.isdisjoint(itertools.chain.from_iterable(examples))
     yield Stretch(begin_s, end_s, "; ".join(texts), busy, decided=True)
 
 
@@ -108,10 +107,3 @@ def _gap(reader: HistoryReader, domain: int, begin_s: float, end_s: float) -> St
     moment = moments.at(reader, (begin_s + end_s) / 2, domain, NOBODY, exact=True)
     text = moments.cause(moment) if moment is not None else ""
     return Stretch(begin_s, end_s, text or "no iteration is recorded", busy=False, decided=False)
-
-
-def tile(quiet: Sequence[Stretch], begin_s: float, end_s: float) -> tuple[str, str]:
-    """Return the share of a period in stretches without a decision, and a caption."""
-    quiet_s = sum(one.end_s - one.begin_s for one in quiet if one.decided)
-    share = quiet_s / (end_s - begin_s) if end_s > begin_s else 0.0
-    return f"{share:.0%}", f"of the time nothing was done for {LEAST_S:.0f} s or longer"

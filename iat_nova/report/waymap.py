@@ -80,12 +80,6 @@ def label(segment: Segment, inventory: DomainInventory) -> str:
     return f"{whose} lent" if segment.kind is RunKind.LENT else whose
 
 
-def only_critical(segment: Segment, inventory: DomainInventory) -> bool:
-    """Tell whether no best-effort tenant may fill a segment."""
-    priorities = {tenant.id: tenant.priority for tenant in inventory.tenants}
-    return all(priorities.get(one) is not Priority.BE for one in segment.tenants)
-
-
 def text(
     layout: Layout, inventory: DomainInventory, *, width: int = 80, colour: bool = False
 ) -> str:
@@ -239,7 +233,9 @@ def _box(segment: Segment, name: str, cell: int, marks: str) -> tuple[str, str]:
 
 def _ground(segment: Segment, inventory: DomainInventory) -> int:
     if len(segment.tenants) > 1:
-        return _SHARED_CRITICAL_SWATCH if only_critical(segment, inventory) else _SHARED_SWATCH
+        best_effort = {one.id for one in inventory.tenants if one.priority is Priority.BE}
+        critical = best_effort.isdisjoint(segment.tenants)
+        return _SHARED_CRITICAL_SWATCH if critical else _SHARED_SWATCH
     order = [tenant.id for tenant in inventory.tenants]
     (owner,) = segment.tenants
     return swatch(order.index(owner) if owner in order else 0)

@@ -13,7 +13,6 @@ from iat_nova.checks.qualify.run import TESTS
 from iat_nova.common import amounts
 from iat_nova.report import charts, page, times
 
-_TEMPLATE = "qualify.html.j2"
 _HEIGHT = 220.0
 _UNITS: Mapping[str, Callable[[float], str]] = {
     "share": lambda value: f"{value:.0%}",
@@ -33,17 +32,13 @@ class _Along(charts.Axis):
 
 def write(record: Mapping[str, Any]) -> str:
     """Return the HTML page of a record (`record.as_data`)."""
-    return (
-        page.environment("iat_nova.checks.qualify", _TEMPLATE)
-        .get_template(_TEMPLATE)
-        .render(
-            record=record,
-            taken=times.moment(record["taken_at_s"]),
-            questions={name: one.question for name, one in TESTS.items()},
-            drawn={one["name"]: _drawn(one["chart"]) for one in record["tests"] if one["chart"]},
-            size=amounts.size,
-            duration=times.duration,
-        )
+    return page.template("iat_nova.checks.qualify", "qualify.html.j2").render(
+        record=record,
+        taken=times.moment(record["taken_at_s"]),
+        questions={name: one.question for name, one in TESTS.items()},
+        drawn={one["name"]: _drawn(one["chart"]) for one in record["tests"] if one["chart"]},
+        size=amounts.size,
+        duration=times.duration,
     )
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from iat_nova.model import DevicePort, Group, Layout, PortGroup, PortRates, Sample, WayMask
-from iat_nova.report import charts, escape, waymap
+from iat_nova.report import escape, waymap
 from tests.unit import stories
 
 
@@ -215,23 +215,6 @@ class TestWayMap(unittest.TestCase):
             ],
             waymap.counted_ports(sample, stories.inventory()),
         )
-
-    def test_chart_of_ports(self):
-        """The report's chart names the ways of one port, and of several with the same ways."""
-        inventory = stories.inventory()
-        axis = charts.Axis(stories.NIGHT, stories.NIGHT + 60)
-        for ports, label in (
-            (("0000:3b:00.0",), ">0000:3b:00.0</text>"),
-            (("0000:3b:00.0", "0000:3c:00.0"), ">0000:3b:00.0 and 1 more</text>"),
-        ):
-            layout = dataclasses.replace(
-                stories.layout(2), ports=(PortGroup(ports, WayMask(0x100)),)
-            )
-            span = charts.Span(axis.begin_s, axis.end_s, layout, "Rest", inventory)
-            drawn = charts.way_bands(axis, [span], 11, charts.hues([inventory]))
-            self.assertIn(label, drawn)
-            for port in ports:
-                self.assertIn(f"{port} (no tenant)", drawn)
 
     def test_grouped_tenants_share_a_box(self):
         """Tenants with one mask are named together."""
