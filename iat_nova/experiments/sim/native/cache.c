@@ -199,7 +199,8 @@ INLINE int access_line(Caches *c, i64 core, i32 line, int write, i64 sharers, in
     }
     i32 entry = own.entries[way];
     if (UNLIKELY((entry & AHEAD) == AHEAD)) own.entries[way] = entry &= ~AHEAD;
-    if (write) {
+    /* Only the first write changes the entry. CPUs would often predict a branch on each write wrongly. */
+    if (UNLIKELY(write & (~entry | entry >> 1))) {
         if (entry & COPY && c->registers->migrates) own_line(c, own, way, line, options);
         own.entries[way] |= DIRTY;
     }
