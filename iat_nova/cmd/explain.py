@@ -156,6 +156,7 @@ examples:
         seen = self.view(parsed_args)
         self.warn_if_stale(seen)
         with self.history(parsed_args) as reader:
+            guests.check_domain(reader, parsed_args.domain)
             if pci_address(what):
                 found, seen_s = guests.port(reader, what)
                 told: Account | PortAccount = port_account.give(reader, seen, found, seen_s)

@@ -9,11 +9,12 @@ import math
 import os
 import pathlib
 import re
+import stat
 import time
 
 from iat_nova.cmd.arguments import SECONDS, take_times
 from iat_nova.cmd.base import EXIT_NOT_RUNNING, Command, Failure, folded
-from iat_nova.common.kernel_files import exists
+from iat_nova.common.kernel_files import status
 from iat_nova.common.untrusted import MOST_TEXT
 from iat_nova.conf import LOCK
 from iat_nova.model import Pause
@@ -105,7 +106,8 @@ def agent_runs(command: Command, folder: pathlib.Path) -> bool:
 
 def existing(folder: pathlib.Path) -> pathlib.Path:
     """Return the state directory. Raises `Failure` if missing."""
-    if not exists(folder):
+    found = status(folder)
+    if found is None or not stat.S_ISDIR(found.st_mode):
         text = f"there is no state directory {folder}; name it with --state-dir"
         raise Failure(text, EXIT_NOT_RUNNING)
     return folder

@@ -689,6 +689,9 @@ class TestPauseResume(CliCase):
             status, _, err = self.run_it("--state-dir", "/nonexistent", *arguments)
             told = "iat-nova: there is no state directory /nonexistent; name it with --state-dir\n"
             self.assertEqual((3, told), (status, err))
+        status, _, err = self.run_it("--state-dir", __file__, "pause")
+        told = f"there is no state directory {__file__};"  # a file is none
+        self.assertEqual((3, True), (status, told in err), err)
 
     def test_wrong_time(self):
         """A time that is none is a mistake of the caller."""
@@ -909,8 +912,8 @@ class TestDecisions(CliCase):
             status, _, err = self.run_it(command, "--since", "-1h", "--until", "-2h")
             self.assertEqual(2, status)
             self.assertRegex(err, r"--until -2h \(2.* .*\) is before --since -1h \(2.* .*\)\n$")
-        for command in ("decisions", "explain"):
-            status, _, err = self.run_it(command, "--domain", "7")
+        for command in (("decisions",), ("explain",), ("explain", "pc1")):
+            status, _, err = self.run_it(*command, "--domain", "7")
             self.assertEqual((2, True), (status, "no cache domain 7; there are: 0" in err), err)
         for command in ("decisions", "explain", "top"):
             status, _, err = self.run_it(command, "--domain", "x")
