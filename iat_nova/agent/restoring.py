@@ -84,7 +84,7 @@ def out_of_reach(left: Iterable[Message]) -> tuple[Message, ...]:
 
 
 def places(settings: Settings) -> tuple[Settings, ...]:
-    """Return the settings with each state directory in which an agent may have left a snapshot.
+    """Return settings for each state directory in which an agent may have left a snapshot.
 
     Root has noted the directories of the last agents: the configuration may have changed since, or
     may be unreadable. The latest directory comes first.

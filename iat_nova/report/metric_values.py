@@ -358,7 +358,7 @@ fill = _of_each(lambda seen: _by_tenant(seen, pressures.fills))
 
 
 def bounds(loss: CycleLoss) -> Mapping[str, float]:
-    """Return the bounds of what other tenants cost a tenant, without an unknown bound."""
+    """Return the known bounds of what other tenants cost a tenant."""
     found = {"least": loss.least, "likely": loss.likely, "most": loss.most}
     return {bound: share for bound, share in found.items() if share is not None}
 

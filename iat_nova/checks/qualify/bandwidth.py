@@ -132,7 +132,7 @@ def _throttles(together: Sequence[TrafficRow]) -> Message:
 
 
 def chart(rows: Sequence[TrafficRow]) -> Chart:
-    """Return a chart of one CPU's stream, in bytes per second, by limit."""
+    """Chart one CPU's stream, in bytes per second, by limit."""
     falling = sorted(_alone(rows)[:-1], key=lambda row: row.limit)
     return Chart(
         "Stream of one CPU",

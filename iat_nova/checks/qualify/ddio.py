@@ -199,7 +199,7 @@ def _undecided(says: Message, remedy: Message) -> Judgement:
 
 
 def chart(rows: Sequence[StretchRow]) -> Chart:
-    """Return the share of misses by stretch."""
+    """Chart the share of misses by stretch."""
     return Chart(
         "Share of devices' writes that miss",
         "ways of DDIO, one stretch after the other",

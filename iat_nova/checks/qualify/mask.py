@@ -134,7 +134,7 @@ def _disturbed(says: Message) -> Judgement:
 
 
 def chart(rows: Sequence[WalkRow]) -> Chart:
-    """Return misses per access by array size, a curve per class."""
+    """Chart misses per access by array size, a curve per class."""
     return Chart(
         "LLC misses an access",
         "size of the array in ways of the LLC",

@@ -83,7 +83,7 @@ def judge(rows: Sequence[StretchRow]) -> Judgement:
 
 
 def chart(rows: Sequence[StretchRow]) -> Chart:
-    """Return the share of misses by stretch."""
+    """Chart the share of misses by stretch."""
     return dataclasses.replace(ddio.chart(rows), x="ways of the port, one stretch after the other")
 
 

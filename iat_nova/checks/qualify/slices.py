@@ -78,7 +78,7 @@ def judge(rows: Sequence[SliceRow]) -> Judgement:
 
 
 def chart(rows: Sequence[SliceRow]) -> Chart:
-    """Return the lines counted by each slice."""
+    """Chart the lines counted by each slice."""
     return Chart(
         "Lines that devices wrote",
         "slice of the LLC",

@@ -84,7 +84,7 @@ def judge(rows: Sequence[WriteRow]) -> Judgement:
 
 
 def chart(rows: Sequence[WriteRow]) -> Chart:
-    """Return the seconds of each write."""
+    """Chart the seconds of each write."""
     kinds = dict.fromkeys(row.what for row in rows)
     series = {what: [row.seconds for row in rows if row.what == what] for what in kinds}
     return Chart(
