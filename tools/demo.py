@@ -89,7 +89,7 @@ def _demonstrate(ending: _Ending) -> int:
         hypervisor = _start_libvirt(stack)
         config = _write_config(hypervisor, ovs)
         _say(f"starting iat-nova-agent on the emulated server for {SECONDS} emulated seconds")
-        print("    at 12 s a burst reaches the VF of web, at 30 s the burst ends\n")
+        print("    at 12 s a burst of packets reaches web, at 30 s it ends\n")
         without = _start_without_agent(stack)
         ending.take(without)
         status = _run_agent(config, ending)

@@ -179,7 +179,7 @@ def choices(found: Advice, counted: Finding) -> Iterator[PoolChoice]:
             f"{target} DDIO ways",
             (),
             (
-                "strategy iat sets these while misses are many, the default where guests gain",
+                "strategy iat sets them while misses are many, the default one if guests gain",
                 *limit,
             ),
             found.footprint_bytes,
