@@ -51,8 +51,10 @@ class Quickstart(unittest.TestCase):
             with self.subTest(command, log=f"quickstart-run/{log}"):
                 try:
                     root.run(
-                        "env", *(f"{name}={os.environ[name]}" for name in PIP), "su", "--login",
-                        "--whitelist-environment", ",".join(PIP), "--command", script, account,
+                        "bash", "-c", '"$@"; exit', "init",  # which reaps what daemons leave
+                        "env", *(f"{name}={os.environ[name]}" for name in PIP),
+                        "su", "--login", "--whitelist-environment", ",".join(PIP),
+                        "--command", script, account,
                     )  # fmt: skip
                 finally:
                     shutil.copytree(share / "logs", PROJECT / "quickstart-run", dirs_exist_ok=True)
