@@ -211,14 +211,6 @@ class FilesTest(unittest.TestCase):
                         MADE.match(found) or (ROOT / found).exists(), f"{found} does not exist"
                     )
 
-    def test_files_that_the_role_takes_from_a_wheel(self):
-        """What it copies into the system is in the wheel's etc/iat-nova."""
-        tasks = (ROLE / "tasks/wheel.yaml").read_text()
-        names = re.findall(r"\{name: ([\w.-]+),", tasks)
-        self.assertEqual(3, len(names))
-        for name in names:
-            self.assertTrue((ROOT / "etc/iat-nova" / name).exists(), name)
-
     def test_units(self):
         """Each unit that somebody starts, stops or reads is ours by one name."""
         units = {path.stem for path in (ROOT / "etc/iat-nova").glob("*.service")}
