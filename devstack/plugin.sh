@@ -164,9 +164,10 @@ function stop_iat_nova {
 }
 
 function cleanup_iat_nova {
-    if [[ -e $IAT_NOVA_STATE_DIR/snapshot.json ]]; then
-        echo_summary "$IAT_NOVA_STATE_DIR stays; iat-nova restore comes first"
-        return
+    if [[ $(_iat_nova_hardware) != emulated ]] && \
+        ! $(_iat_nova_command) restore --state-dir "$IAT_NOVA_STATE_DIR"; then
+        echo_summary "$IAT_NOVA_STATE_DIR stays: not all was restored"
+        return 1
     fi
     remove_iat_nova_provider_config
     sudo rm -rf "$IAT_NOVA_STATE_DIR"

@@ -23,7 +23,6 @@ from iat_nova.model.message import MessageError
 
 UNITS = ("iat-nova-agent.service", "devstack@iat-nova-agent.service")
 """The shipped unit, and DevStack's unit, which runs as root."""
-_NOBODY = "nobody"
 _LOG = logging.getLogger(__name__)
 
 
@@ -40,12 +39,9 @@ class Service:
 
     def described(self) -> Message:
         """Return the message with user and capabilities."""
-        names = tuple(sorted(self.capabilities))
-        account = (
-            message("account-capable", user=self.user, capabilities=names)
-            if names
-            else message("account-bare", user=self.user)
-        )
+        account = message("account-bare", user=self.user)
+        if names := tuple(sorted(self.capabilities)):
+            account = message("account-capable", user=self.user, capabilities=names)
         if self.absent is None:
             return account
         return message("account-stands-in", account=account, absent=self.absent)
@@ -55,7 +51,7 @@ class Service:
         try:
             pwd.getpwnam(self.user)
         except KeyError:
-            return Service(_NOBODY, self.capabilities, self.user)
+            return Service("nobody", self.capabilities, self.user)
         return self
 
 

@@ -355,5 +355,13 @@ class RoleTest(host_case.HostCase, AnsibleCase):
             self.assertEqual(dict.fromkeys(self.names, 2), self.changed(counts))  # file, Nova
             self.assertEqual("", self.offered("third"))
 
+        with self.step("a snapshot is left, and no program to restore it"):
+            snapshot = self.root["wheel"] / "var/lib/iat-nova/snapshot.json"
+            snapshot.parent.mkdir(parents=True)
+            snapshot.touch()
+            self.play("remove", fails=True)
+            self.assertIn(f"{snapshot} is left", self.said)
+            self.assertTrue(snapshot.exists())
+
     def systemctl(self, name: str, verb: str) -> None:
         subprocess.run([self.root[name] / "python", STAND_IN, verb, "iat-nova-agent"], check=True)

@@ -74,6 +74,22 @@ class Root:
         how = ("-qq", "-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-unsafe-io")
         self.run("apt-get", "install", *how, *(f"/mnt/{name}.deb" for name in names))
 
+    def settings_after(self, *command):
+        """Run a command; return ip_forward and perf_event_paranoid, which others set to 1 and 4.
+
+        The former is of a network namespace, the latter a stand-in: the kernel has only one.
+        """
+        script = """
+            sys=/proc/sys
+            mkdir -p /etc/sysctl.d /run/systemd
+            echo net.ipv4.ip_forward=0 >/etc/sysctl.d/99-theirs.conf
+            mount -t tmpfs tmpfs /run/systemd && mkdir /run/systemd/system
+            echo 4 >/tmp/paranoid && mount --bind /tmp/paranoid $sys/kernel/perf_event_paranoid
+            echo 1 >$sys/net/ipv4/ip_forward
+            "$@" >&2
+            cat $sys/net/ipv4/ip_forward /tmp/paranoid"""
+        return self.run("unshare", "--net", "--mount", "sh", "-ec", script, "sh", *command)
+
     @staticmethod
     def _bash(*words, status=0):
         script = f'set -euo pipefail; source "{TOOLS}/roots"; "$@"'

@@ -70,7 +70,7 @@ class TestAgent(DebianCase):
         self.assertIn("default: observe", self.run_it("man", "5", "iat-nova.conf"))
         self.assertNotIn("simulate", self.run_it("ls", "/usr/share/man/man1"))
         offered = self.run_it("bash", "-c", COMPLETED).split()
-        self.assertEqual(["check", "diff", "facts", "schema", "show", "test"], sorted(offered))
+        self.assertEqual(["check", "diff", "facts", "schema", "show"], sorted(offered))
         found = "autoload -Uz compinit && compinit -u && print $_comps[iat-nova]"
         self.assertEqual("_iat-nova\n", self.run_it("zsh", "-c", found))
 
@@ -95,6 +95,11 @@ class TestAgent(DebianCase):
         self.assertNotIn("iat-nova-agent", verified)
         self.assertRegex(self.run_it("getent", "passwd", "iat-nova"), r":/usr/sbin/nologin$")
         self.assertRegex(self.run_it("getent", "group", "iat-nova"), r"^iat-nova:")
+
+    def test_settings_of_others(self):
+        """The package applies its own setting, and none that another program has changed since."""
+        configured = ("/var/lib/dpkg/info/iat-nova-agent.postinst", "configure")
+        self.assertRegex(self.root.settings_after(*configured), r"(^|\n)1\n2\n$")
 
     def test_log(self):
         """What the journal would get has no colors, whatever oslo.log the distribution has."""
@@ -150,10 +155,19 @@ class TestPurge(DebianCase):
     def test_nothing_is_left(self):
         """State, settings and configuration go with purge; state and configuration alone stay."""
         self.run_it("touch", "/var/lib/iat-nova/history.sqlite")
+        damaged = "/var/lib/iat-nova/snapshot.json"
+        self.run_it("sh", "-c", f"echo '{{' >{damaged}")
+        refused = self.run_it("apt-get", "purge", "-qq", "-y", *self.packages, status=100)
+        self.assertRegex(refused, f"{damaged}(?s:.*)iat-nova-agent is not removed")
+        self.run_it("iat-nova", "--version")
+        self.run_it("rm", damaged)
         self.run_it("apt-get", "remove", "-qq", "-y", *self.packages)
         left = set(self.run_it("sh", "-c", LEFT).split())
         self.assertLessEqual({"/etc/iat-nova/iat-nova.conf", "/var/lib/iat-nova"}, left)
         self.assertFalse([name for name in left if name.startswith("/usr")], left)
+        self.run_it("touch", damaged)  # of an agent in a container, say
+        self.run_it("apt-get", "purge", "-qq", "-y", *self.packages, status=100)
+        self.run_it("rm", damaged)
         self.run_it("apt-get", "purge", "-qq", "-y", *self.packages)
         self.assertEqual("", self.run_it("sh", "-c", LEFT))
 

@@ -45,15 +45,12 @@ class TestRpm(unittest.TestCase):
         cls.root.run("dpkg", "--purge", "--force-depends", "iat-nova-agent")
         cls.root.run("userdel", "iat-nova")
 
-    def test_who_builds_keeps_what_is_installed(self):
-        """pip, which unpacks the wheels into a folder, leaves this environment alone."""
-        asked = "import importlib.metadata as m; m.version('iat-nova')"
-        said(sys.executable, "-P", "-c", asked, cwd="/")
-
     def test_installed_and_removed(self):
         """User, folders and programs are there; a removal leaves the configuration if changed."""
         run = self.root.run
-        run("rpm", "--install", "--nodeps", *(f"/mnt/{name}.rpm" for name in PACKAGES))
+        names = (f"/mnt/{name}.rpm" for name in PACKAGES)
+        settings = self.root.settings_after("rpm", "--install", "--nodeps", *names)
+        self.assertRegex(settings, r"(^|\n)1\n2\n$")
         self.assertRegex(run("getent", "passwd", "iat-nova"), r"^iat-nova:")
         owners = run("stat", "-c", "%U %a", "/var/lib/iat-nova", "/run/iat-nova")
         self.assertEqual("iat-nova 750\niat-nova 755\n", owners)
@@ -65,6 +62,12 @@ class TestRpm(unittest.TestCase):
         self.assertIn("Explain a decision", run("man", "iat-nova-explain"))
         self.assertNotIn("iat-nova", run("systemd-analyze", "verify", "iat-nova-agent.service"))
         run("sh", "-c", f"echo '# mine' >>{KEPT}")
-        run("rpm", "--erase", "--nodeps", *PACKAGES)
+        erase = ("env", *MODULES, "rpm", "--erase", "--nodeps")
+        run("sed", "-i", "1s,.*,#!/usr/bin/python3,", "/usr/bin/iat-nova")  # was its builder's
+        run("sh", "-c", "echo '{' >/var/lib/iat-nova/snapshot.json")
+        refused = run(*erase, "iat-nova-agent", status=1)
+        self.assertRegex(refused, "snapshot.json(?s:.*)iat-nova-agent is not removed")
+        run("rm", "/var/lib/iat-nova/snapshot.json")
+        run(*erase, *PACKAGES)
         left = run("find", "/usr", "/etc", "-xdev", "-name", "*iat[-_]nova*").split()
         self.assertEqual(["/etc/iat-nova", f"{KEPT}.rpmsave"], sorted(left))

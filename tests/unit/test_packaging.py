@@ -109,23 +109,3 @@ class TestVersion(unittest.TestCase):
         for folder in ("iat_nova/nova", "iat_nova/watcher", "tests/tempest-plugin"):
             own = tomllib.loads((ROOT / folder / "pyproject.toml").read_text())
             self.assertEqual(found, own["project"]["version"], folder)
-
-
-class TestRemoval(unittest.TestCase):
-    def test_every_folder_of_the_unit_goes(self):
-        """What systemd makes for the unit goes with purge, and by the page's commands."""
-        unit = (ROOT / "etc/iat-nova/iat-nova-agent.service").read_text()
-        made = {
-            folder + re.search(rf"^{word}=(.*)", unit, re.MULTILINE)[1]
-            for word, folder in (
-                ("StateDirectory", "/var/lib/"),
-                ("LogsDirectory", "/var/log/"),
-                ("RuntimeDirectory", "/run/"),
-            )
-        }
-        purge = (ROOT / "tools/packaging/debian/iat-nova-agent.postrm").read_text()
-        page = (ROOT / "doc/source/operator/install.rst").read_text()
-        removal = page[page.index("Upgrade and removal\n") :].replace("\\\n", "")
-        for text in (purge, removal):
-            gone = re.search(r"rm -rf (.*)", text)[1].split()
-            self.assertLessEqual(made, set(gone))
