@@ -62,7 +62,7 @@ openstack() { note "openstack $*"; }
 mountpoint() { note "mountpoint $*"; [[ "$MOUNTED" == yes ]]; }
 sudo() {
     note "sudo $*"
-    case "$1" in install|rm) "$@" ;; */iat-nova) return "$RESTORED" ;; esac
+    case "$1" in install) mkdir -p "${@: -1}" ;; rm) "$@" ;; */iat-nova) return "$RESTORED" ;; esac
 }
 iniset() { note "iniset $*"; python3 "$INISET" "$@"; touch "$CALLS.step"; }
 iniget() { sed -n "/^\[$2\]/,/^\[/s/^$3 *= *//p" "$1"; }

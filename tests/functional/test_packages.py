@@ -147,7 +147,10 @@ class PackagesTest(unittest.TestCase):
     def test_a_platform_that_is_not_installed_is_named(self):
         """The agent says which option asks for it."""
         settings = self.elsewhere / "emulated.conf"
-        settings.write_text("[iat]\nhardware = emulated\nemulated_scenario = quickstart\n")
+        settings.write_text(
+            "[iat]\nhardware = emulated\nemulated_scenario = quickstart\n"
+            f"state_dir = {self.elsewhere}/state\n"
+        )
         said = self.on_a_host("agent", "--config-file", settings, status=78)
         self.assertIn("[iat] hardware = emulated: no platform of this name is installed here", said)
 
