@@ -346,7 +346,10 @@ class Succession:
                 raise InvalidLayout(f"DDIO of cache domain {number} was found at {mask}")
         strategy = registry.make(self.strategy, Parameters())
         for number, one in left.enforcer.written.items():
-            if _hardware(one.inventory.domain) != _hardware(domains[number]):
+            domain = one.inventory.domain  # where the policy may reserve more ways
+            reserved = domains[number].reserving(domain.reserved_ways)
+            there = dataclasses.replace(domains[number], reserved_ways=reserved)
+            if _hardware(domain) != _hardware(there):
                 raise InvalidLayout(f"the layout of cache domain {number} is one of another domain")
             check(one.inventory, one.layout)
             if number in states:
