@@ -32,6 +32,7 @@ from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.counters.monitor import offered
 from iat_nova.hardware.ddio.rootport import RootPorts
 from iat_nova.hardware.host import probe
+from iat_nova.hardware.host.cures import cache_allocation
 from iat_nova.hardware.host.machine import ChosenInterface, Machine
 from iat_nova.hardware.host.probe import Finding, Host, Level
 from iat_nova.inventory.host import read_host
@@ -182,6 +183,7 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
     try:
         keeper = restoring.snapshot(settings, host)
         pending, away = keeper.pending, keeper.out_of_reach()
+        groups, narrowed = host.resctrl.left_over(), _narrowed(left, host)
     except HardwareError as error:
         return [probe.refusal("snapshot", error, Level.IMPOSSIBLE)]
     if away:
@@ -189,16 +191,16 @@ def _left_behind(settings: Settings, host: Host, agent: int | None) -> list[Find
         return [Finding("snapshot", Level.NOTE, state, message("bring-back"))]
     if pending:
         return [_not_restored(left)]
-    if groups := host.resctrl.left_over():
+    if groups:
         state = message("groups-left-behind", groups=tuple(groups))
         return [Finding("left behind", Level.NOTE, state, message("restore-host"))]
-    return _narrowed(left, host)
+    return narrowed
 
 
 def _narrowed(left: HandOverFiles, host: Host) -> list[Finding]:
     """Return whether the default group has few ways, which an agent may have left to it."""
     subject = "default group"
-    if not (masks := host.resctrl.narrowed()):
+    if cache_allocation(host) or not (masks := host.resctrl.narrowed()):
         return []
     try:
         left.snapshot()

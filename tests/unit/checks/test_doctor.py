@@ -2,6 +2,7 @@
 """iat-nova doctor on a whole host in a folder, with a libvirt inside this process."""
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -143,6 +144,12 @@ class Host(DoctorCase):
             self.assertEqual({None}, {row["remedy_code"] for row in others})
             self.assertNotIn(code, [row["code"] for row in others])
             self.assertEqual(["cache allocation"], list(others[-1]["values"]["subjects"]))
+
+    def test_resctrl_without_l3(self):
+        """Linux' default on Skylake: the cause and its remedy are a finding."""
+        shutil.rmtree(self.roots.resctrl / "info/L3")
+        self.put(self.roots.resctrl / "schemata", "MB:0=100;1=100\n")
+        self.check("interfaces", "impossible", "l3-off", "boot-with", 1)
 
     def test_configuration_beside_a_missing_cache_allocation(self):
         """A wrong strategy and policy are told at once, with their remedies."""
