@@ -9,7 +9,7 @@ from iat_nova import conf
 from iat_nova.agent import state_pointer
 from iat_nova.cmd.base import Command, Failure
 from iat_nova.common.kernel_files import exists
-from iat_nova.model import Message
+from iat_nova.model.message import Message, as_message
 from iat_nova.report import sentences
 
 
@@ -83,7 +83,7 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
         for one in done:
             self.app.stdout.write(f"{sentences.text(one)}\n")
         if unusable is not None:
-            why = sentences.text(unusable.message)
+            why = sentences.text(as_message(unusable))
             self.note(f"done without the configuration, which cannot be used: {why}")
         if failed:
             raise Failure("; ".join(failed))
@@ -92,11 +92,9 @@ exit status: 0 restored, or nothing to restore; 1 a setting stays changed, or an
             if alone and not exists(settings.state_dir):
                 self.note(f"there is no state directory {settings.state_dir}")
 
-    def _settings(
-        self, parsed_args: argparse.Namespace
-    ) -> tuple[conf.Settings, conf.ConfigError | None]:
+    def _settings(self, parsed_args: argparse.Namespace) -> tuple[conf.Settings, Exception | None]:
         """Return the settings; for an unusable configuration the defaults, and the error."""
         try:
             return self.settings(parsed_args), None
-        except conf.ConfigError as error:
+        except (conf.ConfigError, OSError) as error:
             return conf.load(state_dir=self.named_state_dir(parsed_args)), error

@@ -459,6 +459,14 @@ class WithoutConfiguration(MachineCase):
         self.assertIn("IIO_LLC_WAYS = 0x600", out)
         self.assertRegex(err, "without the configuration, which cannot be used: .*nova.conf")
         self.assert_as_found()
+        self.crash()
+        self.broken.unlink()
+        self.broken.symlink_to(self.broken)
+        with mock.patch("iat_nova.common.config_files.PATTERNS", (str(self.broken),)):
+            status, _, err = self.restore("--unless-handed-over", files=False)
+        self.assertEqual(0, status)
+        self.assertRegex(err, "without the configuration, .*symbolic links.*nova.conf")
+        self.assert_as_found()
 
     def test_named(self):
         """By option or environment; the note counts for nothing then."""
