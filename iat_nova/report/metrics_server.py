@@ -36,7 +36,6 @@ _REQUEST = re.compile(
     rb"([A-Z]+) [!-~]+ HTTP/1\.[01]((?:\r\n[!#$%&'*+.^_`|~\w-]+:[\t -~\x80-\xff]*)*)\r\n\r\n"
 )
 _OPENMETRICS = "application/openmetrics-text"
-_UNREADABLE_VERSION = re.compile(r"version=(?![0-9]{1,4}(\.[0-9]{1,4}){0,3}\s*([;,]|$))")
 _WHY = {
     Closed.DEADLINE: "its answer was not sent in time",
     Closed.LIMIT: f"it was the oldest of more than {CONNECTIONS}",
@@ -60,7 +59,7 @@ class Server:
         self._scrape = scrape
         self._closed = closed
         self._waiting: dict[asyncio.Task[None], str | None] = {}  # addresses; None: answered
-        self._quiet_until_s = 0.0
+        self._quiet_until_s: dict[str, float] = {}  # by the event's text
         self._loop = asyncio.new_event_loop()
         self._ends = asyncio.Event()
 
@@ -106,8 +105,8 @@ class Server:
                     pass
         except TimeoutError:
             self._note(task, Closed.DEADLINE)
-        except (ConnectionError, EOFError):
-            pass  # the client is gone
+        except (OSError, EOFError, asyncio.CancelledError):
+            pass  # the client is gone, or its connection was the oldest
         finally:
             self._waiting.pop(task, None)
             writer.transport.abort()
@@ -123,7 +122,7 @@ class Server:
             accept = headers.get("accept", "")
             if headers.get("content-length", "0") != "0" or "transfer-encoding" in headers:
                 status = http.HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-            elif request is None or _UNREADABLE_VERSION.search(accept):
+            elif request is None:
                 status = http.HTTPStatus.BAD_REQUEST
             elif request[1] != b"GET":
                 status = http.HTTPStatus.METHOD_NOT_ALLOWED
@@ -158,11 +157,11 @@ class Server:
             )
 
     def _log(self, text: str, *values: str, exc_info: bool = False) -> None:
-        """Log the first of many events."""
+        """Log the first of many such events."""
         now_s = time.monotonic()
-        if now_s >= self._quiet_until_s:
+        if now_s >= self._quiet_until_s.get(text, now_s):
             LOG.warning(text, *values, exc_info=exc_info)
-        self._quiet_until_s = now_s + QUIET_S
+        self._quiet_until_s[text] = now_s + QUIET_S
 
 
 def _http(status: http.HTTPStatus, body: bytes, fields: str = "") -> bytes:

@@ -13,13 +13,7 @@ ROOT = pathlib.Path(__file__).parents[2] / "iat_nova"
 OFF_HOSTS = ("experiments",)  # run by developers
 
 WHOLE = {"OSError", "IOError", "EnvironmentError", "Exception", "BaseException"}
-HIDING = {
-    "exists",
-    "is_dir",
-    "is_file",
-    "glob",
-    "rglob",
-}  # errors: pathlib and os.path
+HIDING = {"exists", "is_dir", "is_file", "glob", "rglob"}  # errors: pathlib and os.path
 OURS = {"", "files", "kernel_files"}  # owners of `exists` of common/kernel_files.py
 
 ALLOWED = {
@@ -39,6 +33,7 @@ ALLOWED = {
     "hardware/enforcement/snapshot_file.py _identity": "then the whole file is read",
     "hardware/kernel/locks.py _lock": "only messages use it",
     "nova/spool.py _replace": "the first error is raised",
+    "report/metrics_server.py _connected": "the client is gone",
     "report/metrics_server.py _served": "logged with its traceback",
     "report/sentences/__init__.py ": "files of the package",
 }
@@ -50,7 +45,7 @@ def found(source):
     tree = ast.parse(source)
     of = {}
     for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
             of |= dict.fromkeys(ast.walk(function), function.name)
     for node in ast.walk(tree):
         if (isinstance(node, ast.ExceptHandler) and _ignores(node)) or (
