@@ -107,7 +107,7 @@ class Iteration:
         now = after.mask_of(step.subject)
         if was is None or now is None or was == now or step.ways_after is not None:
             return step
-        return Step(step.action, step.subject, step.reason, was.count, now.count)
+        return dataclasses.replace(step, ways_before=was.count, ways_after=now.count)
 
     @property
     def inbound(self) -> WayMask:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
-from collections.abc import Iterable
+from collections.abc import Collection
 from pathlib import Path
 
 from iat_nova.hardware.api import KernelError
@@ -22,15 +22,8 @@ IIO_LLC_WAYS = 0xC8B  # package: one bit per way that inbound I/O may fill
 PQR_ASSOC = 0xC8F  # thread: class of service in bits 63..32
 L3_MASK = 0xC90  # package: + class of service
 
-_WRITABLE: tuple[range, ...] = (
-    range(L3_IO_QOS_CFG, L3_IO_QOS_CFG + 1),
-    range(IIO_LLC_WAYS, IIO_LLC_WAYS + 1),
-)
-_READABLE: tuple[range, ...] = (
-    *_WRITABLE,
-    range(PQR_ASSOC, PQR_ASSOC + 1),
-    range(L3_MASK, L3_MASK + 128),
-)
+_WRITABLE = (L3_IO_QOS_CFG, IIO_LLC_WAYS)
+_READABLE = (*_WRITABLE, PQR_ASSOC, *range(L3_MASK, L3_MASK + 128))
 
 _VALUE = struct.Struct("<Q")
 
@@ -119,8 +112,8 @@ _ADVICE = {
 }
 
 
-def _check(register: int, allowed: Iterable[range]) -> None:
-    if not any(register in numbers for numbers in allowed):
+def _check(register: int, allowed: Collection[int]) -> None:
+    if register not in allowed:
         raise ValueError(f"register {register:#x} is none of those this program may touch")
 
 

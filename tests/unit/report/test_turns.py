@@ -160,7 +160,7 @@ class TurnsTest(MomentCase):
         own = dataclasses.replace(plain, ports=(PortGroup(ids, WayMask(0x100)),))
         for number, (step, before, moved) in enumerate(
             (
-                (Step(Action.TRY, "ddio", both, ports=ids), plain, ids),
+                (Step(Action.TRY, "ddio", both, ports=ids), stories.layout(3), ids),
                 (Step(Action.KEEP, "ddio", kept, ports=ids), own, ()),
             ),
             1,
