@@ -41,7 +41,6 @@ from iat_nova.model.facts import (
     Facts,
     Guest,
     HostFacts,
-    Mempool,
     Nic,
     PmdThread,
     Source,

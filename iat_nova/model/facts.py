@@ -142,20 +142,6 @@ class SwitchPort:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Mempool:
-    """A mempool of packet buffers, as shown by ``ovs-appctl netdev-dpdk/get-mempool-info``."""
-
-    name: str
-    handler: str  # ring_mp_mc, stack, ...
-    buffers: int
-
-    @property
-    def in_turn(self) -> bool:
-        """Whether buffers are used in turn, so that all buffers circulate."""
-        return self.handler.startswith("ring")
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
 class PmdThread:
     """Activity of a PMD thread of Open vSwitch between the last two readings.
 

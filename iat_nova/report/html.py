@@ -20,7 +20,6 @@ from iat_nova.report import (
     page,
     port_table,
     rate_rows,
-    rings,
     sentences,
     stretches,
     times,
@@ -56,7 +55,7 @@ def write(
     """Return the report of a period (wall clock).
 
     A period that ends before the last record has tenants and ways as of its end, and nothing of the
-    present: no state of the agent, holds, rings or shadow strategy. Raises `NothingToReport`, and
+    present: no state of the agent, holds or shadow strategy. Raises `NothingToReport`, and
     the reader's errors.
     """
     recorded_s = reader.span()
@@ -64,7 +63,7 @@ def write(
         raise NothingToReport("no iteration is recorded yet")
     axis = Axis(max(begin_s, recorded_s[0]), min(end_s, recorded_s[1]))
     past = axis.end_s < recorded_s[1]
-    host = view.gather(reader, agent=agent, leaks=not past)
+    host = view.gather(reader, agent=agent)
     if past:
         host = view.then(reader, host, axis.end_s)
     sections = [*_sections(reader, axis, host)] if axis.begin_s <= axis.end_s else []
@@ -90,7 +89,6 @@ def write(
         words=words,
         view=view,
         charts=charts,
-        rings=rings,
         gains=gains,
         shown_decisions=DECISIONS,
         cpu_ranges=format_cpus,

@@ -10,7 +10,7 @@ from typing import Any
 
 from iat_nova.model import UNLIMITED, Hold, verbatim
 from iat_nova.model.reasons import Code, Reason, about
-from iat_nova.report import escape, pressures, rings, sentences, times, waymap, words
+from iat_nova.report import escape, pressures, sentences, times, waymap, words
 from iat_nova.report.view import (
     DomainView,
     HostView,
@@ -204,8 +204,8 @@ def _room(domain: DomainView) -> list[str]:
     if worth is not None:
         told = pressures.worth_words(worth)
         lines.append(f"gain of critical guests if the agent enforced: {told}")
-    if leak := rings.short(domain.rings):
-        lines.append(leak)
+    if domain.rings is not None and domain.rings.verdict.startswith("leak"):
+        lines.append(f"{domain.rings.counted}: see iat-nova advise")
     found = pressures.newcomers(domain.inventory, iteration)
     if found:
         ways = ", ".join(

@@ -24,7 +24,7 @@ from iat_nova.model import (
     WayMask,
     WayRequest,
 )
-from iat_nova.report import pressures, rings, sentences, times, words
+from iat_nova.report import advice, pressures, sentences, times, words
 from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader, Recorded, StatusNow
 from iat_nova.store.records import Shadow, ShadowDomain
@@ -38,14 +38,14 @@ NOBODY = AgentNow(AgentState.STOPPED)
 class DomainView:
     """A cache domain: tenants, newest iteration, and last decision with an action.
 
-    `rings`: whether packets leak from DDIO's ways, if asked for.
+    `rings`: whether packets leak from DDIO's ways, if asked for and known.
     """
 
     inventory: DomainInventory
     latest: Recorded | None = None
     decision: Recorded | None = None
     shadow: ShadowDomain | None = None  # the shadow strategy's layout
-    rings: rings.Finding | None = None
+    rings: advice.Advice | None = None
 
     @property
     def layout(self) -> Layout | None:
@@ -195,8 +195,13 @@ def gather(
     holds: tuple[Hold, ...] = (),
     *,
     leaks: bool = False,
+    guests: advice.Rings = advice.GUESTS,
+    pools: int = 0,
 ) -> HostView:
-    """Read the newest records, with `leaks` those of a minute. Raises the reader's errors."""
+    """Read the newest records, with `leaks` those of a minute; `guests`, `pools`: for `advise`.
+
+    Raises the reader's errors.
+    """
     inventory = reader.latest_inventory()
     known: Mapping[int, DomainInventory] = inventory.domains if inventory else {}
     domains = []
@@ -205,10 +210,11 @@ def gather(
     for number, tenants in sorted(known.items()):
         newest = next(iter(reader.decisions(1, number)), None)
         one = DomainView(tenants, reader.latest(number), newest, shadows.get(number))
-        if leaks and inventory is not None and one.ddio is not None:
+        if leaks and inventory is not None and one.ddio:
             numbers = (said.status.parameters if said else Parameters()).of(number)
-            found = rings.of_domain(reader, inventory.facts, tenants.domain, one.ddio, numbers)
-            one = dataclasses.replace(one, rings=found)
+            facts, ddio, recent = inventory.facts, one.ddio.count, advice.samples(reader, number)
+            size = advice.advise(facts, tenants.domain, ddio, numbers, recent, guests, pools)
+            one = dataclasses.replace(one, rings=size)
         domains.append(one)
     hostname = inventory.facts.host.hostname if inventory else ""
     return HostView(

@@ -6,11 +6,11 @@ import os
 import shlex
 from unittest import mock
 
-from iat_nova.cmd.advise import choices
-from iat_nova.inventory import mempools, pmd, pmd_stats
+from iat_nova.cmd.advise import METHOD, buffers_in_turn
+from iat_nova.inventory import pmd, pmd_stats
 from iat_nova.inventory.traffic import Traffic
-from iat_nova.model import CacheDomain, Facts, HostFacts, Sample
-from iat_nova.report import advice, rings
+from iat_nova.model import CacheDomain, Facts, HostFacts, Parameters, Sample
+from iat_nova.report.advice import Verdict, advise
 from tests.functional import huge_pages, ovs_daemons
 from tests.functional.ovs_case import OvsTestCase, affinity_of_pmd_threads
 
@@ -104,9 +104,7 @@ class DpdkTest(OvsTestCase):
         switch = self.until(lambda switch: len(switch.ports) == 3)
         port = next(port for port in switch.ports if port.name == "null0")
         self.assertEqual((512, 1), (port.rx_descriptors, port.rx_queues))
-        (pool,) = mempools.read_mempools(self.daemons.appctl(mempools.METHOD))
-        self.assertTrue(pool.in_turn, pool.handler)
-        self.assertGreater(pool.buffers, 512)
+        self.assertGreater(buffers_in_turn(self.daemons.appctl(METHOD)), 512)
 
     def test_a_leaking_ring_is_made_smaller_as_advised(self):
         """The printed command, as it stands, makes the port's ring one that fits."""
@@ -124,18 +122,18 @@ class DpdkTest(OvsTestCase):
             switch = dataclasses.replace(switch, ports=ports)
             return Facts(HostFacts("host", (domain,), (0,), ()), (), switch)
 
-        asked = advice.advise(facts_of(switch), domain, 2, 2, advice.Assumed())
         leak = Sample(0, 1.0, 1.0, {}, ddio_hits_per_s=3e7, ddio_misses_per_s=2e7)
-        found = rings.find(asked, [leak], switch.drops_per_s, 1e6)
-        self.assertIs(rings.Verdict.LEAK, found.verdict)
-        self.assertEqual("null0", found.largest.device)
-        (choice,) = choices(asked, found)
+        two_ways = Parameters(ddio_ways_max=2)
+        found = advise(facts_of(switch), domain, 2, two_ways, [leak])
+        self.assertIs(Verdict.LEAK, found.verdict)
+        self.assertEqual("null0", found.rings[0].device)
+        (choice,) = found.choices
         command = shlex.split(choice.commands[0])
         self.assertEqual("ovs-vsctl", command[0])
         self.daemons.vsctl(*command[1:])
         switch = self.until(
             lambda switch: {one.name: one.rx_descriptors for one in switch.ports}["null0"] != 4096
         )
-        self.assertTrue(advice.advise(facts_of(switch), domain, 2, 2, advice.Assumed()).fits)
+        self.assertTrue(advise(facts_of(switch), domain, 2, two_ways).fits)
         log = (self.daemons.folder / "ovs-vswitchd.log").read_text()
         self.assertNotIn("null0: could not set configuration", log)

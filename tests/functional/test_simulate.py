@@ -551,10 +551,8 @@ class TestAdvise(CliCase):
             uneven = self.run_it(*asked[:-1], "1024")[1]
         self.assertIn("0000:3b:02.0", page)
         self.assertIn("It does not fit: 12.2 MiB", page)
-        self.assertNotIn("spread", page)
-        self.assertIn(
-            "hold.\nThe buffers spread unevenly over the cache: some sets get more than", uneven
-        )
+        self.assertIn("It does not fit: 3.1 MiB", uneven)
+        self.assertIn("spread unevenly over the cache's sets", uneven)
         self.assertIn("rings of 512", page)
         (domain,) = record["domains"]
         self.assertEqual(2 * 4096 * (24 * 64 + 32), domain["footprint_bytes"])
@@ -562,12 +560,12 @@ class TestAdvise(CliCase):
             [("5 DDIO ways", True), ("rings of 512", False)],
             [(choice["what"], choice["partial"]) for choice in domain["choices"]],
         )
-        self.assertIn("5 DDIO ways, a partial gain (it still does not fit): 12.2 MiB of", page)
+        self.assertIn("5 DDIO ways, a partial gain (it still does not fit)\n", page)
         self.assertIn("the policy's ddio_ways_max allows no more", page)
         self.assertNotIn("rings of 512, a partial", page)
-        self.assertIn("rings of 64, a partial gain (it still does not fit): ", crowded)
-        self.assertEqual("leak", domain["counted"]["verdict"])  # the ring's first turn
-        self.assertIn("lines that devices write miss", " ".join(page.split()))
+        self.assertIn("rings of 64, a partial gain (it still does not fit)\n", crowded)
+        self.assertEqual("leak", domain["verdict"])  # the ring's first turn
+        self.assertIn("of the lines that devices wrote in the last", " ".join(page.split()))
 
     def test_bursts_need_their_rings(self):
         """Packets leak, and come in bursts: the advice has no smaller rings; status has a line."""
@@ -577,7 +575,7 @@ class TestAdvise(CliCase):
             self.run_it("simulate", "run", "short-bursts", "--keep", kept[1], *unmanaged)
             page = " ".join(self.run_it(*kept, "advise")[1].split())
             status = self.run_it(*kept, "status")[1]
-        self.assertIn("The largest ring is that of 0000:3b:02.0 (inspector)", page)
+        self.assertIn("0000:3b:02.0 inspector", page)
         self.assertIn("Do not shrink the rings", page)
         self.assertNotIn("rings of", page.partition("what would help")[2])
         self.assertRegex(

@@ -86,8 +86,7 @@ def outcome(device, name="dpdk0", kind="dpdk"):
     """Return tenants, moves and advice of a host with this port, and a guest's VF beside it."""
     facts = Facts(HOST, (), switch(device, name, kind).resolved(PCI.cards))
     found = POLICY.classify(facts, {}).domains
-    told = [advice.advise(facts, one, 2, 6, advice.Assumed()) for one in HOST.domains]
-    rings = [len(one.rings) for one in told]
+    rings = [len(advice.advise(facts, one, 2, Parameters()).rings) for one in HOST.domains]
     return [(one.tenants, one.elsewhere) for one in found.values()], [*moved(found)], rings
 
 

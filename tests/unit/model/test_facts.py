@@ -15,7 +15,6 @@ from iat_nova.model import (
     Facts,
     Guest,
     HostFacts,
-    Mempool,
     Message,
     PmdThread,
     SwitchPort,
@@ -98,11 +97,6 @@ class DeviceTest(unittest.TestCase):
             with self.subTest(one):
                 self.assertIs(of_kind, Attachment(one, "d").model)
                 self.assertIs(model.NONE, Attachment(one, "d", exclusive=False).model)
-
-    def test_mempools(self) -> None:
-        """Buffers of a ring circulate; those of a stack do not."""
-        for handler, in_turn in (("ring_mp_mc", True), ("stack", False), ("lf_ring", False)):
-            self.assertIs(in_turn, Mempool("ovs1", handler, 16384).in_turn)
 
 
 class BandwidthTest(unittest.TestCase):
