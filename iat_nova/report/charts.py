@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from markupsafe import Markup
+from markupsafe import escape as escape_html
 
 from iat_nova.common import amounts
 from iat_nova.model import DDIO, Layout, WayMask
@@ -202,19 +203,19 @@ def _rule(style: str, y: float) -> Markup:
 
 
 def _label(x: float, y: float, text: str, anchor: str, style: str = "tick") -> Markup:
-    return _shape("text", style, text, x=x, y=y, text_anchor=anchor)
+    return _shape("text", style, text, x=x, y=y, **{"text-anchor": anchor})
 
 
 def _shape(tag: str, style: str, words: str = "", **place: float | str) -> Markup:
-    """Return an element of SVG; `words`: the content of a text, else the title."""
-    attributes = Markup("").join(
-        Markup(' {}="{}"').format(
-            name.replace("_", "-"), value if isinstance(value, str) else f"{value:.1f}"
-        )
+    """Return an element of SVG; `words`, alone escaped: the content of a text, else the title."""
+    attributes = "".join(
+        f' {name}="{value}"' if isinstance(value, str) else f' {name}="{value:.1f}"'
         for name, value in place.items()
     )
-    content = Markup("<title>{}</title>").format(words) if words and tag != "text" else words
-    return Markup('<{0} class="{1}"{2}>{3}</{0}>').format(tag, style, attributes, content)
+    content = escape_html(words)
+    if words and tag != "text":
+        content = Markup("<title>{}</title>").format(words)
+    return Markup(f'<{tag} class="{style}"{attributes}>{content}</{tag}>')
 
 
 def _svg(

@@ -10,6 +10,7 @@ from iat_nova.model import DomainInventory, Priority
 from iat_nova.report import pressures
 from iat_nova.store.records import Iteration
 from iat_nova.strategies import prospect, readings
+from iat_nova.strategies.prospect import Prospect
 from iat_nova.strategies.readings import Look
 
 TENTH = 0.1  # of a tenant's samples: the begin and the end of the period
@@ -70,15 +71,10 @@ def _mean(looks: Sequence[Look]) -> Look:
     return mean
 
 
-def worth_tiles(samples: Sequence[Iteration], inventory: DomainInventory) -> list[tuple[str, str]]:
-    """Return value and caption of what enforcing could have given critical guests.
+def worth(samples: Sequence[Iteration], inventory: DomainInventory) -> Prospect | None:
+    """Return what enforcing could have given critical guests, the mean of all samples that know it.
 
-    It is the mean of the samples in which nothing was written and such a guest was awake; the list
-    is empty without such a sample.
+    These are the samples in which nothing was written and such a guest was awake.
     """
     worths = (pressures.worth(inventory, iteration) for iteration in samples)
-    mean = prospect.together([worth for worth in worths if worth is not None])
-    if mean is None:
-        return []
-    caption = "likely gain of critical guests if the agent had enforced"
-    return [(f"{mean.likely:+.1%}", f"{caption} (at most {mean.most:.0%})")]
+    return prospect.together([worth for worth in worths if worth is not None])

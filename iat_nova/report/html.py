@@ -72,7 +72,6 @@ def write(
             "no iteration is recorded in this period; the history goes from "
             f"{times.moment(recorded_s[0])} to {times.moment(recorded_s[1])}"
         )
-    whole_since_s = reader.whole_since()
     return page.template("iat_nova.report", "report.html.j2").render(
         host=host,
         axis=axis,
@@ -81,7 +80,7 @@ def write(
         agent=None if past or host.running else view.agent_words(host),
         domains=sections,
         events=reader.events(EVENTS, axis.begin_s, axis.end_s if past else float("inf")),
-        whole_since_s=whole_since_s if whole_since_s and whole_since_s > axis.begin_s else None,
+        whole_since_s=reader.whole_since(),
         damage=reader.damage,  # after all other reads
         time=times,
         sentence=lambda message: escape.plain(sentences.text(message)),
@@ -187,7 +186,8 @@ class _Section:
     def sets(self) -> list[str]:
         """Return a line per mask at the end of the period, if masks overlap."""
         last = max((self.samples[-1], *self.turns[:1]), key=lambda one: one.wall_s)
-        return waymap.sets(last.decision.layout, self._inventory_of(last), SETS_WIDTH)
+        inventory = self.inventories.get(last.inventory_id, self.inventory)
+        return waymap.sets(last.decision.layout, inventory, SETS_WIDTH)
 
     def curve(self, name: str, style: str, field: str, *, limited: bool = False) -> Markup:
         """Draw an attribute of the samples; `limited`: with the rate from which DDIO is busy."""
@@ -227,13 +227,9 @@ class _Section:
         return [row for _, row in sorted(rows, key=lambda pair: -pair[0])]
 
     def _decision_row(self, iteration: Iteration) -> dict[str, Any]:
-        inventory = self._inventory_of(iteration)
+        inventory = self.inventories.get(iteration.inventory_id, self.inventory)
         names = words.Names(inventory, {DDIO: "DDIO", **iteration.former})
         moved = [*map(names.of, iteration.decision.moved)]
         moved += words.limits(iteration, inventory, names.of)
         state = words.state_change(iteration.decision, "→")
         return {"stretch": None, "of": iteration, "names": names, "state": state, "moved": moved}
-
-    def _inventory_of(self, iteration: Iteration) -> DomainInventory:
-        """Return the tenants for which an iteration was decided, else the latest tenants."""
-        return self.inventories.get(iteration.inventory_id, self.inventory)

@@ -30,7 +30,7 @@ from iat_nova.model import (
     verbatim,
 )
 from iat_nova.model.reasons import Reason
-from iat_nova.report import escape, status, top
+from iat_nova.report import escape, gains, status, top
 from iat_nova.report import html as report
 from iat_nova.report.top_screen import Mode, Screen
 from iat_nova.report.view import gather, shadow_rates, tenant_row, then
@@ -38,6 +38,7 @@ from iat_nova.store.heartbeat import AgentNow, AgentState
 from iat_nova.store.reader import HistoryReader
 from iat_nova.store.records import Placement, Shadow, ShadowDomain
 from iat_nova.store.writer import History
+from iat_nova.strategies.prospect import Prospect
 from tests.unit import stories
 
 AGENT = AgentNow(AgentState.RUNNING, stories.status().pid, 0.5)
@@ -605,9 +606,11 @@ class TestReport(StoryCase):
 
     def test_tells_the_story(self):
         """Transition, way map, thresholds and tenants are all in it."""
-        _, checker = self.page()
+        with mock.patch.object(gains, "worth", return_value=Prospect(0.02, 0.3, 1, 1)):
+            _, checker = self.page()
         text = " ".join(checker.text)
         for part in (
+            "+2.0% likely gain of critical guests if the agent had enforced (at most 30%)",
             "Low Keep → I/O Demand (1)",
             "busy above 1.0 M/s",
             "vswitch, 2 ways 0x3",
