@@ -204,7 +204,8 @@ class ResctrlFs:
                 ways, least = self._mask_limits(resource)
                 for mask in masks.values():
                     if mask & ~ways or mask.count < least:
-                        error = ValueError(f"{resource}: {mask} is not a mask of {ways:#x}")
+                        limits = f"cbm_mask={ways:x}, min_cbm_bits={least}"
+                        error = ValueError(f"{resource}={mask}, {limits}")
                         raise ResctrlError(unusable(self.root / file, error))
                 return masks
         path = str(self.root / group)

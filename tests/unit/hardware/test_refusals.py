@@ -67,7 +67,7 @@ class Files(Case):
         """A mask is held against cbm_mask and min_cbm_bits, which the kernel shows beside it."""
         for mask in ("fff", "0"):
             self.tree._put("schemata", f"L3:0={mask}")
-            with self.refused("L3: 0x[0f]* is not a mask of 0x7ff"):
+            with self.refused("L3=0x[0f]*, cbm_mask=7ff, min_cbm_bits=1"):
                 self.tree.masks("", "L3")
 
     def test_mounted_with_other_options(self):
