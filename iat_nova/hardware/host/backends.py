@@ -15,6 +15,7 @@ from iat_nova.hardware.cat.pqos import PqosAllocator
 from iat_nova.hardware.cat.pqos_lib import load
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.cat.resctrl_fs import DEFAULT_GROUP, DEVICES, PORTS
+from iat_nova.hardware.cat.resctrl_text import hexadecimal
 from iat_nova.hardware.counters import events
 from iat_nova.hardware.counters.monitor import BANDWIDTH, OCCUPANCY, Monitor, offered
 from iat_nova.hardware.ddio.iordt_classes import DeviceClass, check_usable
@@ -357,8 +358,9 @@ def _register(host: Host, domains: Domains) -> MsrDdio:
 
 
 def _ways(host: Host) -> int | None:
-    """Return the number of an L3 cache's ways, None without resctrl."""
-    return host.fs.info().cbm_mask.bit_length() if host.resctrl.mounted() else None
+    """Return the number of an L3 cache's ways, None if resctrl has no L3."""
+    files_of_l3 = (f"info/{name}/cbm_mask" for name in ("L3", "L3CODE"))
+    return max(host.fs.parsed(one, hexadecimal, "0") for one in files_of_l3).bit_length() or None
 
 
 def _has_ddio_register(host: Host) -> bool:

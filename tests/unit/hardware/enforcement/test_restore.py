@@ -391,6 +391,13 @@ class Restore(MachineCase):
         self.assertEqual(0, self.run_it("restore")[0])
         self.assert_as_found()
 
+    def test_resctrl_without_l3(self):
+        """DDIO's register is restored all the same."""
+        self.crash()
+        shutil.rmtree(self.roots.resctrl / "info/L3")
+        self.assertNotIn("ddio", self.run_it("restore")[2])
+        self.assertEqual(0x600, self.msr.get(0, 0xC8B))
+
     def test_a_knob_that_cannot_be_reached_any_more(self):
         """DDIO is not silently left where it is: the snapshot stays until it is put back."""
         self.crash()
@@ -400,10 +407,7 @@ class Restore(MachineCase):
         self.assertEqual(1, status)
         self.assertRegex(err, "(?s)not restored: ddio msr.*allow_writes")
         self.assertTrue(self.settings().snapshot_path.exists())
-        with (
-            raises(self, HardwareError, "could not restore the original"),
-            self.owned().held(),
-        ):
+        with raises(self, HardwareError, "could not restore the original"), self.owned().held():
             self.fail("started")
         self.msr.refuse = None
         self.assertEqual(0, self.run_it("restore")[0])
