@@ -87,10 +87,11 @@ def moment(text: str, now_s: float, *, begin: bool = False) -> float:
     ago = AGO.fullmatch(text)
     if ago:
         return now_s - float(ago[1]) * SECONDS[ago[2]]
+    text = text.removesuffix(" UTC")
     try:
         if re.fullmatch(r"[0-9]{1,2}:[0-9]{2}(:[0-9]{2})?", text):
             return _last_time_of_day(text, now_s, begin=begin)
-        there = datetime.datetime.fromisoformat(text.removesuffix(" UTC"))
+        there = datetime.datetime.fromisoformat(text)
         there = there if there.tzinfo else there.replace(tzinfo=datetime.UTC)
         shown = _ISO_TIME.search(text)
         return there.timestamp() + (_rest_s(shown[0]) if shown and not begin else 0.0)

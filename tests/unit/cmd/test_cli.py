@@ -627,14 +627,14 @@ class TestExplain(CliCase):
         self.assertIn("DIFFERENT", out)
 
     def test_moment(self):
-        """Times are read as people mean them, in local time."""
-        noon = time.mktime((2026, 11, 21, 12, 0, 0, 0, 0, -1))
+        """Times are read as people mean them, in UTC."""
+        noon = datetime.datetime(2026, 11, 21, 12, tzinfo=datetime.UTC).timestamp()
         for text, seconds in (
             ("-10m", -600),
             ("-1.5h", -5400),
             ("-2d", -172800),
             ("11:59", -0.001),
-            ("11:58:30", -89.001),
+            ("11:58:30 UTC", -89.001),
             ("12:30:00", 1800.999 - 86400),
             ("2026-11-21T11:00:00", -3599.001),
             ("2026-11-21T11:00:00.5", -3599.5),
