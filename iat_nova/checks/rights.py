@@ -68,7 +68,7 @@ def service(run: Callable[..., Any] = subprocess.run) -> Service:
         command = ["systemctl", "show", "-p", "LoadState,User,AmbientCapabilities", unit]
         try:
             said = run(command, capture_output=True, text=True, timeout=10, check=False).stdout
-        except (FileNotFoundError, subprocess.SubprocessError):
+        except (FileNotFoundError, PermissionError, subprocess.SubprocessError):
             return SHIPPED
         shown = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
         if shown.get("LoadState") == "loaded":

@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from iat_nova.checks import rights
 from iat_nova.hardware.kernel.capabilities import NUMBERS, held
@@ -42,10 +43,9 @@ class Service(unittest.TestCase):
     def test_as_shipped(self):
         """Without the unit, or without systemd, as the unit that we ship has it."""
 
-        def absent(*_, **__):
-            raise FileNotFoundError("systemctl")
-
-        for run in (absent, says("LoadState=not-found\n"), says("")):
+        absent = mock.Mock(side_effect=FileNotFoundError("systemctl"))
+        hidden = mock.Mock(side_effect=PermissionError("systemctl"))  # in a folder of PATH
+        for run in (absent, hidden, says("LoadState=not-found\n"), says("")):
             self.assertEqual(rights.SHIPPED, rights.service(run))
 
     def test_a_user_that_is_not_there_yet(self):
