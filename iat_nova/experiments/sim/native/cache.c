@@ -113,8 +113,10 @@ INLINE int take_from_llc(Caches *c, i64 core, Set set, int way, int write, int o
     }
     i32 kept = (entry & ~UNREAD) | SHARED;
     if (c->registers->migrates && mask_row(c, INCLUSIVE, options)[way]) {
-        drop(set, way);
+        /* First placed, as the CPU would wait with the search for a victim until a drop is in its cache. */
+        int before = way;
         way = place_line(c, set, kept, INCLUSIVE, USED_ONCE, options);
+        drop(set, before);
         c->totals->migrated++;
     } else {
         set.entries[way] = kept;
