@@ -28,7 +28,7 @@ if not tagged():
     config = configparser.ConfigParser()
     config.read("setup.cfg")
     os.environ.setdefault("PBR_VERSION", config["metadata"]["version"])
-NATIVE = "iat_nova/experiments/sim/native"
+NATIVE = "iat_nova/experiments/engine"
 recipe = runpy.run_path(f"{NATIVE}/recipe.py")
 engine = setuptools.Extension(
     f"{NATIVE.replace('/', '.')}.engine",

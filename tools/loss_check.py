@@ -15,10 +15,10 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator
 
-from iat_nova.experiments.sim import performance
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.run import run
-from iat_nova.experiments.sim.scenario import Scenario
+from iat_nova.experiments.runs import performance
+from iat_nova.experiments.runs.run import run
+from iat_nova.experiments.scenarios.reader import load_scenario
+from iat_nova.experiments.scenarios.scenario import Scenario
 from iat_nova.report import pressures
 from iat_nova.store.reader import HistoryReader
 from iat_nova.strategies.pressure import CycleLoss

@@ -22,10 +22,10 @@ from typing import Any
 
 import yaml
 
-from iat_nova.experiments.sim import performance
-from iat_nova.experiments.sim.reader import read_scenario
-from iat_nova.experiments.sim.run import WorkloadResult, run
-from iat_nova.experiments.sim.scenario import Scenario
+from iat_nova.experiments.runs import performance
+from iat_nova.experiments.runs.run import WorkloadResult, run
+from iat_nova.experiments.scenarios.reader import read_scenario
+from iat_nova.experiments.scenarios.scenario import Scenario
 from iat_nova.model import Priority
 from iat_nova.report import pressures
 from iat_nova.store.reader import HistoryReader

@@ -26,13 +26,13 @@ LABORATORY = "iat_nova.experiments"
 """The package of the emulated server and of strategies for comparisons; optional on a host."""
 
 SHIPPED_STRATEGIES: Mapping[str, str] = {
-    "unmanaged": f"{LABORATORY}.strategies.unmanaged:Unmanaged",
+    "unmanaged": f"{LABORATORY}.rivals.unmanaged:Unmanaged",
     "baseline": f"{_CONTROLLER}:Baseline",
     "core-only": f"{_CONTROLLER}:CoreOnly",
     "io-iso": f"{_CONTROLLER}:IoIso",
     "iat": f"{_CONTROLLER}:Controller",
     "pollute-buffer": "iat_nova.strategies.pollute_buffer.strategy:PolluteBuffer",
-    "a4": f"{LABORATORY}.strategies.a4:A4",
+    "a4": f"{LABORATORY}.rivals.a4:A4",
 }
 """What ships: a host without the agent, the paper's policies, ours, and a rival.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protocols between the loop and a machine: counters, classes, root ports, DDIO's ways.
 
-A back end implements one or several protocols; `iat_nova.experiments.sim` implements all in virtual
+A back end implements one or several protocols; `iat_nova.experiments.server` has all in virtual
 time. Reading never writes. All calls come from the loop's thread.
 """
 

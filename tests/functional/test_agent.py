@@ -328,9 +328,9 @@ from iat_nova import conf
 from iat_nova.agent import sources, wiring
 from iat_nova.agent.ownership import Ownership
 from iat_nova.hardware.host.machine import Machine
-from iat_nova.experiments.bench import fake
+from iat_nova.experiments.times import fake
 from iat_nova.common.clock import SystemClock
-from iat_nova.experiments.bench.software import SOFTWARE
+from iat_nova.experiments.times.software import SOFTWARE
 from iat_nova.hardware.counters.perf_event import EventGroup
 from iat_nova.report.log import LogLanguage
 from iat_nova.hardware.counters.perf import PerfCounters

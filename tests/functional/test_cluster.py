@@ -6,9 +6,10 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import compare, parallel, sources
-from iat_nova.experiments.sim.figures import runner
-from iat_nova.experiments.sim.reader import read_scenario
+from iat_nova.experiments.compare import compare
+from iat_nova.experiments.papers import runner
+from iat_nova.experiments.runs import parallel, sources
+from iat_nova.experiments.scenarios.reader import read_scenario
 from tests.functional.test_compare import TEXT
 from tests.unit.experiments.sim import in_process
 from tests.unit.experiments.sim.test_figures import FIGURE

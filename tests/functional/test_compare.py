@@ -7,10 +7,12 @@ import tempfile
 import threading
 import unittest
 
-from iat_nova.experiments.sim import compare, compare_chart, performance, phases
-from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.server import EmulatedServer
-from iat_nova.experiments.sim.workload_metrics import WorkloadMetrics
+from iat_nova.experiments.compare import compare, compare_chart
+from iat_nova.experiments.runs import performance
+from iat_nova.experiments.scenarios import phases
+from iat_nova.experiments.scenarios.reader import load_scenario, read_scenario
+from iat_nova.experiments.server.server import EmulatedServer
+from iat_nova.experiments.server.workload_metrics import WorkloadMetrics
 from iat_nova.model import Priority
 from tests.unit.experiments.sim import scenes
 

@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from iat_nova.experiments.sim import parallel
+from iat_nova.experiments.runs import parallel
 
 
 def _twice(number):
@@ -20,7 +20,7 @@ def _twice(number):
 
 PARENT = """
 import os, time
-from iat_nova.experiments.sim import parallel
+from iat_nova.experiments.runs import parallel
 if __name__ == "__main__":
     with parallel.executor(1) as executor:
         print(executor.submit(os.getpid).result(), flush=True)

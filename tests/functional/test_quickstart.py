@@ -11,7 +11,7 @@ import sys
 import tempfile
 import unittest
 
-from iat_nova.experiments.sim.run import run
+from iat_nova.experiments.runs.run import run
 from tests.functional.daemons import TestLibvirtd
 
 ROOT = pathlib.Path(__file__).parents[2]

@@ -10,10 +10,10 @@ import os
 import threading
 import unittest
 
-from iat_nova.experiments.sim import cache
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.server import EmulatedServer
-from iat_nova.experiments.sim.shipped import shipped
+from iat_nova.experiments.engine import cache
+from iat_nova.experiments.scenarios.reader import load_scenario
+from iat_nova.experiments.scenarios.shipped import shipped
+from iat_nova.experiments.server.server import EmulatedServer
 from iat_nova.model import WayMask
 
 # So much of each scenario is simulated, evenly over its length, so that all its events happen.

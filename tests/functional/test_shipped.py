@@ -4,8 +4,8 @@
 import dataclasses
 import unittest
 
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.run import run
+from iat_nova.experiments.runs.run import run
+from iat_nova.experiments.scenarios.reader import load_scenario
 from iat_nova.model import Priority
 
 

@@ -12,9 +12,9 @@ import pathlib
 import tempfile
 from unittest import mock
 
-from iat_nova.experiments.sim import parallel
-from iat_nova.experiments.sim.figures import catalogue
-from iat_nova.experiments.sim.figures.api import ClaimFinding
+from iat_nova.experiments.papers import catalogue
+from iat_nova.experiments.papers.api import ClaimFinding
+from iat_nova.experiments.runs import parallel
 from tests.unit.cmd.test_cli import CliCase
 from tests.unit.experiments.sim import in_process
 from tests.unit.experiments.sim.test_figures import FIGURE
@@ -274,7 +274,7 @@ class TestSimulateCompare(CliCase):
         names = ["pollute-buffer", "pollute-buffer without ddio-ways"]
         self.assertEqual(names, [row["strategy"] for row in json.loads(first)])
         self.assertIn("random-3-001 (1 of 1): ", err)
-        with mock.patch("iat_nova.experiments.sim.compare._run", side_effect=AssertionError):
+        with mock.patch("iat_nova.experiments.compare.compare._run", side_effect=AssertionError):
             self.assertEqual((0, first), self.run_it(*drawn, *asked)[:2])
             path = self.folder / "hosts" / "random-3-001.yaml"
             self.assertEqual((0, first), self.run_it(*drawn[:2], str(path), *asked)[:2])
@@ -314,10 +314,11 @@ class TestSimulateCompare(CliCase):
         """Each command says once what is missing, and what installs it."""
         said = "the emulated server cannot be compiled: why"
         commands = {
-            "run": "run", "compare": "parallel", "bound": "bound", "figures": "figures.catalogue",
+            "run": "runs.run", "compare": "runs.parallel", "bound": "compare.bound",
+            "figures": "papers.catalogue",
         }  # fmt: skip
         for name, module in commands.items():
-            path = f"iat_nova.experiments.sim.{module}"
+            path = f"iat_nova.experiments.{module}"
             with self.subTest(name), refusing(path, ImportError(said)):
                 status, _, err = self.run_it("simulate", name, "iat-4")
                 self.assertEqual((1, f"iat-nova: {said}\n"), (status, err))
@@ -325,7 +326,7 @@ class TestSimulateCompare(CliCase):
     def test_a_module_that_does_not_load(self):
         """An installed package is not called missing: the error's own text is shown."""
         said = "libffi.so.8: cannot open shared object file"
-        path = "iat_nova.experiments.sim.run"
+        path = "iat_nova.experiments.runs.run"
         with refusing(path, ImportError(said, name="_ctypes")):
             status, _, err = self.run_it("simulate", "run", "iat-4")
         self.assertEqual((1, f"iat-nova: {said}\n"), (status, err))

@@ -13,8 +13,8 @@ import struct
 import sys
 import threading
 
-from iat_nova.experiments.sim.machine import GOLD_6140
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.machines.machine import GOLD_6140
+from iat_nova.experiments.server.server import EmulatedServer
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask
 from iat_nova.model import WayMask
 

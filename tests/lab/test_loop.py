@@ -9,8 +9,8 @@ import math
 import tempfile
 from pathlib import Path
 
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.run import run as emulate
+from iat_nova.experiments.runs.run import run as emulate
+from iat_nova.experiments.scenarios.reader import load_scenario
 from iat_nova.hardware.cat import limits
 from iat_nova.model import AttachmentKind
 from iat_nova.store.reader import HistoryReader

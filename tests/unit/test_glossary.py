@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^(?:.*[^:]::|\.\. (?:code-block|literalinclude|graphviz)::.
 OLD = ("tests/data/", "doc/build/")
 FOLDERS = ("devstack", "doc", "etc", "iat_nova", "playbooks", "rally-jobs", "tests", "tools")
 # Reports of measured figures, which are rows of the published pages, are no messages.
-ELSEWHERE = PACKAGE / "experiments" / "sim" / "figures"
+ELSEWHERE = PACKAGE / "experiments" / "papers"
 
 
 def retired():

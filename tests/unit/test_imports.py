@@ -21,15 +21,15 @@ PLANTED = (
     ("policy.render", "subprocess"),
     ("strategies.layout.plan", "numpy"),  # pure: nothing to install on a host
     ("strategies.iat.controller", "oslo_log"),  # pure: what is told is in the decision
-    ("experiments.strategies.a4.strategy", "random"),
+    ("experiments.rivals.a4.strategy", "random"),
     ("strategies.iat.fsm", "iat_nova.store.records"),
     ("model.facts", "os"),
     ("model.ways", "iat_nova.policy"),
     ("hardware.cat.resctrl", "iat_nova.hardware.enforcement.snapshot"),  # downwards only
     ("report.words", "iat_nova.agent.journal"),
     ("store.writer", "iat_nova.report.words"),
-    ("agent.wiring", "iat_nova.experiments.sim.server"),  # a host may do without
-    ("cmd.main", "iat_nova.experiments.bench.loop"),
+    ("agent.wiring", "iat_nova.experiments.server.server"),  # a host may do without
+    ("cmd.main", "iat_nova.experiments.times.loop"),
     ("nova.validators", "yaml"),  # loaded by nova-api
     ("nova.spool", "iat_nova.model"),
     ("common.files", "iat_nova.model"),

@@ -29,9 +29,9 @@ from iat_nova.cmd import main as program
 from iat_nova.common import readers
 from iat_nova.common.untrusted import LAST_S
 from iat_nova.conf import LOCK
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.scenario import ScenarioError
-from iat_nova.experiments.sim.shipped import SHIPPED
+from iat_nova.experiments.scenarios.reader import load_scenario
+from iat_nova.experiments.scenarios.scenario import ScenarioError
+from iat_nova.experiments.scenarios.shipped import SHIPPED
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.enforcement import snapshot_file
 from iat_nova.hardware.kernel.shape import INDEX, mapping, text
@@ -464,12 +464,12 @@ class TestNoOtherReader(unittest.TestCase):
         "common/own_yaml.py": "files of the package",
         "common/untrusted.py": "the one place",
         "checks/qualify/programs.py": "what a program that we start writes into a file of ours",
-        "experiments/sim/bound.py": "what the simulator has kept",
-        "experiments/sim/figures/claims.py": "a file of the package",
-        "experiments/sim/figures/definition.py": "a file of the package",
-        "experiments/sim/figures/pages.py": "what the simulator has written",
-        "experiments/sim/kept_runs.py": "what the simulator has kept",
-        "experiments/sim/store.py": "what the simulator has kept",
+        "experiments/compare/bound.py": "what the simulator has kept",
+        "experiments/papers/claims.py": "a file of the package",
+        "experiments/papers/definition.py": "a file of the package",
+        "experiments/papers/pages.py": "what the simulator has written",
+        "experiments/runs/kept_runs.py": "what the simulator has kept",
+        "experiments/runs/store.py": "what the simulator has kept",
         "store/records.py": "the history, whose records have limits of their own",
     }
 

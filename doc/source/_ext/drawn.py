@@ -12,7 +12,7 @@ from docutils.parsers.rst import Directive
 from docutils.statemachine import StringList
 from sphinx.util.nodes import nested_parse_with_titles
 
-from iat_nova.experiments.sim import ranks
+from iat_nova.experiments.compare import ranks
 
 RECORD = pathlib.Path(__file__).parents[1] / "drawn" / "bound.json"
 SHARES = (0.01, 0.05)

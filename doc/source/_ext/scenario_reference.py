@@ -9,10 +9,10 @@ from typing import Any
 
 from policy_reference import plain
 
-from iat_nova.experiments.sim import load_reader
-from iat_nova.experiments.sim.checked import PCI, RATES, SCHEMA
-from iat_nova.experiments.sim.machine import MACHINES, AdcaChoice, WriteTarget
-from iat_nova.experiments.sim.workloads.profiles import PROFILES
+from iat_nova.experiments.machines.machine import MACHINES, AdcaChoice, WriteTarget
+from iat_nova.experiments.scenarios import load_reader
+from iat_nova.experiments.scenarios.checked import PCI, RATES, SCHEMA
+from iat_nova.experiments.scenarios.profiles import PROFILES
 from iat_nova.model import AttachmentKind
 from iat_nova.policy.schema import Schema
 from iat_nova.policy.validate import allowed

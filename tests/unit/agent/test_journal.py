@@ -9,7 +9,7 @@ from unittest import mock
 
 from iat_nova.agent.journal import Journal
 from iat_nova.common.clock import SystemClock
-from iat_nova.experiments.bench.fake import SKYLAKE
+from iat_nova.experiments.times.fake import SKYLAKE
 from iat_nova.hardware.enforcement.enforcer import Effective
 from iat_nova.model import (
     DomainInventory,

@@ -20,7 +20,7 @@ from iat_nova.agent.loop import Agent, ThreadDied
 from iat_nova.agent.parts import Parts
 from iat_nova.agent.policy_keeper import PolicyKeeper
 from iat_nova.agent.watchdog import Watchdog
-from iat_nova.experiments.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
+from iat_nova.experiments.times.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.hardware.api import CoreCounts, Counts, DomainCounts, DomainOffline, HardwareError
 from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.hardware.enforcement.snapshot import HostTaken

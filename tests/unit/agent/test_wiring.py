@@ -11,8 +11,8 @@ from iat_nova.agent import policy_file, sources, wiring
 from iat_nova.agent.loop import Agent
 from iat_nova.agent.ownership import Ownership
 from iat_nova.common.clock import SystemClock
-from iat_nova.experiments.bench import fake
-from iat_nova.experiments.bench.steady import SteadyInventory
+from iat_nova.experiments.times import fake
+from iat_nova.experiments.times.steady import SteadyInventory
 from iat_nova.hardware.cat.resctrl import Resctrl
 from iat_nova.hardware.host.machine import Machine
 from iat_nova.model import WayMask, message, verbatim

@@ -149,7 +149,7 @@ class Loaded(unittest.TestCase):
             "ovsdbapp",
         }
         slow |= {"jinja2", "iat_nova.agent.loop"}
-        slow |= {"iat_nova.policy.schema", "iat_nova.experiments.sim.scenario"}
+        slow |= {"iat_nova.policy.schema", "iat_nova.experiments.scenarios.scenario"}
         for words, needed in (
             (("--help",), set()),
             (("simulate", "list"), set()),

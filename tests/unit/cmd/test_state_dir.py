@@ -138,7 +138,7 @@ class StateDir(MachineCase):
             mock.patch("iat_nova.cmd.qualify.Qualify._bench"),
             mock.patch("iat_nova.cmd.qualify.Qualify._described", return_value={}),
             mock.patch("iat_nova.cmd.qualify.Qualify.page", lambda *_arguments: ""),
-            mock.patch("iat_nova.experiments.bench.loop.rows", lambda **_arguments: iter(())),
+            mock.patch("iat_nova.experiments.times.loop.rows", lambda **_arguments: iter(())),
         ):
             self.enterContext(patch)
         os.environ.pop(conf.STATE_DIR_VARIABLE, None)

@@ -6,7 +6,7 @@ import unittest
 from unittest import mock
 
 from iat_nova.common.clock import SystemClock
-from iat_nova.experiments.bench.software import SOFTWARE
+from iat_nova.experiments.times.software import SOFTWARE
 from iat_nova.hardware.api import CoreCounts, DomainCounts, HardwareError
 from iat_nova.hardware.counters import events, perf_event
 from iat_nova.hardware.counters.perf import PerfCounters

@@ -6,7 +6,7 @@ import os
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.bench.fake import SKYLAKE
+from iat_nova.experiments.times.fake import SKYLAKE
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.cat import limits
 from iat_nova.hardware.cat.resctrl import Resctrl

@@ -15,7 +15,7 @@ import yaml
 
 import iat_nova
 from iat_nova.cmd import agent
-from iat_nova.experiments.strategies.a4 import zones
+from iat_nova.experiments.rivals.a4 import zones
 from iat_nova.model import Message, message
 from iat_nova.model.message import MessageError
 from iat_nova.report import sentences

@@ -71,11 +71,11 @@ class OtherPackagesTest(unittest.TestCase):
     def test_another_package_that_is_broken_is_not_asked(self) -> None:
         """Of several strategies, the one that was named is loaded, and its error is told."""
         fine = EntryPoint(
-            "fine", "iat_nova.experiments.strategies.unmanaged:Unmanaged", strategies.NAMESPACE
+            "fine", "iat_nova.experiments.rivals.unmanaged:Unmanaged", strategies.NAMESPACE
         )
         gone = EntryPoint("gone", "not_installed.strategies:Gone", strategies.NAMESPACE)
         broken = EntryPoint(
-            "broken", "iat_nova.experiments.strategies.unmanaged:No", strategies.NAMESPACE
+            "broken", "iat_nova.experiments.rivals.unmanaged:No", strategies.NAMESPACE
         )
         points = [broken, gone, fine]
         with mock.patch.object(importlib.metadata, "entry_points", return_value=points):

@@ -5,7 +5,7 @@ import dataclasses
 import random
 import unittest
 
-from iat_nova.experiments.strategies.a4 import layout
+from iat_nova.experiments.rivals.a4 import layout
 from iat_nova.model import (
     CacheDomain,
     Decision,

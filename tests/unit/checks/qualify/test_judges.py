@@ -10,7 +10,7 @@ from unittest import mock
 from iat_nova.checks.qualify import bandwidth, ddio, mask, port, slices, write_time
 from iat_nova.checks.qualify.api import Bench, Unavailable, Verdict
 from iat_nova.checks.qualify.run import TESTS, usual
-from iat_nova.experiments.bench import fake
+from iat_nova.experiments.times import fake
 from iat_nova.hardware.api import Counts, DomainCounts
 from iat_nova.model import BandwidthControl, DevicePort, WayMask, message
 from iat_nova.report import sentences

@@ -2,7 +2,7 @@
 import dataclasses
 import unittest
 
-from iat_nova.experiments.bench.fake import SKYLAKE, FakeAllocator, FakeDdio, Write
+from iat_nova.experiments.times.fake import SKYLAKE, FakeAllocator, FakeDdio, Write
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
 from tests.said import raises

@@ -4,7 +4,7 @@
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.bench import history as bench
+from iat_nova.experiments.times import history as bench
 from iat_nova.strategies.registry import StrategyError
 from tests.unit.cmd.test_cli import CliCase
 

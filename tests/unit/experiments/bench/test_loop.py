@@ -12,9 +12,9 @@ from iat_nova.agent import sources
 from iat_nova.agent.ownership import Ownership
 from iat_nova.cmd import main as program
 from iat_nova.common.clock import SystemClock
-from iat_nova.experiments.bench import fake
-from iat_nova.experiments.bench import loop as bench
-from iat_nova.experiments.bench.software import SOFTWARE
+from iat_nova.experiments.times import fake
+from iat_nova.experiments.times import loop as bench
+from iat_nova.experiments.times.software import SOFTWARE
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters import perf_event
 from iat_nova.hardware.counters.perf import PerfCounters

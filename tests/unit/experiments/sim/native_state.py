@@ -6,10 +6,11 @@ import hashlib
 
 import numpy as np
 
-from iat_nova.experiments.sim import bench, cache
-from iat_nova.experiments.sim.machine import MACHINES
-from iat_nova.experiments.sim.native.layout import Block
-from iat_nova.experiments.sim.reader import load_scenario
+from iat_nova.experiments.engine import cache
+from iat_nova.experiments.engine.layout import Block
+from iat_nova.experiments.machines.machine import MACHINES
+from iat_nova.experiments.scenarios.reader import load_scenario
+from iat_nova.experiments.times import llc as bench
 from tests.unit.experiments.sim import scenes
 
 SCENARIOS = (

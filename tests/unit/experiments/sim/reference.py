@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The cache's rules once more, slow and obvious: lists in order of use, one dict a line.
 
-Written against the rules in the documentation of `iat_nova.experiments.sim`'s cache and llc, not
+Written against the rules in the documentation of `iat_nova.experiments.engine`, not
 their code: no stamps, no packed entries, no hint of who may share a line (it looks in every L2).
 """
 
@@ -285,7 +285,7 @@ class ReferenceCache:
 class ReferenceAdca:
     """ADCA's monitors: a dict a monitored set, stacks with the latest use last.
 
-    Written against the rules in `iat_nova.experiments.sim.adaptive`'s documentation, not against
+    Written against the rules in `iat_nova.experiments.engine.adaptive`'s documentation, not against
     its code.
     """
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import threading
 
-from iat_nova.experiments.sim.reader import read_scenario
-from iat_nova.experiments.sim.scenario import Scenario
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.scenarios.reader import read_scenario
+from iat_nova.experiments.scenarios.scenario import Scenario
+from iat_nova.experiments.server.server import EmulatedServer
 
 HEAD = """\
 length: 10s

@@ -6,8 +6,8 @@ import unittest
 
 from matplotlib.figure import Figure as Canvas
 
-from iat_nova.experiments.sim import nic
-from iat_nova.experiments.sim.figures import a4_mixes, catalogue, claims, definition
+from iat_nova.experiments.engine import nic
+from iat_nova.experiments.papers import a4_mixes, catalogue, claims, definition
 
 # DPDK's miss rates of figure 3b in percent, in the order of X-Mem's masks.
 PUBLISHED_3B = (23.4, 18.6, 17.3, 17.2, 22.6, 47.2, 21.8, 17.3, 72.5, 83.8)

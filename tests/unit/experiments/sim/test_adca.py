@@ -6,10 +6,11 @@ import unittest
 
 from matplotlib.figure import Figure as Canvas
 
-from iat_nova.experiments.sim import adaptive, cache, machine
-from iat_nova.experiments.sim.figures import adca, catalogue, claims, definition
-from iat_nova.experiments.sim.machine import AdcaChoice, WriteTarget
-from iat_nova.experiments.sim.reader import read_scenario
+from iat_nova.experiments.engine import adaptive, cache
+from iat_nova.experiments.machines import machine
+from iat_nova.experiments.machines.machine import AdcaChoice, WriteTarget
+from iat_nova.experiments.papers import adca, catalogue, claims, definition
+from iat_nova.experiments.scenarios.reader import read_scenario
 from iat_nova.model import WayMask
 
 WAYS = 8

@@ -3,9 +3,9 @@
 
 import unittest
 
-from iat_nova.experiments.sim.figures import definition
-from iat_nova.experiments.sim.workloads import profiles
-from iat_nova.experiments.sim.workloads.profiles import PROFILES
+from iat_nova.experiments.papers import definition
+from iat_nova.experiments.scenarios import profiles
+from iat_nova.experiments.scenarios.profiles import PROFILES
 from iat_nova.hardware.api import ClassMask
 from iat_nova.model import WayMask
 from tests.unit.experiments.sim import scenes

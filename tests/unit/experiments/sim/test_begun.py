@@ -5,8 +5,9 @@ import dataclasses
 import unittest
 from concurrent.futures import Executor, Future
 
-from iat_nova.experiments.sim import compare, parallel
-from iat_nova.experiments.sim.reader import read_scenario
+from iat_nova.experiments.compare import compare
+from iat_nova.experiments.runs import parallel
+from iat_nova.experiments.scenarios.reader import read_scenario
 
 TEXT = """\
 length: 1s

@@ -4,7 +4,7 @@
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import bench
+from iat_nova.experiments.times import llc as bench
 
 ACCESSES = 200_000
 

@@ -8,13 +8,23 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import bound, bound_run, compare, nvme, performance, phases, sources
-from iat_nova.experiments.sim.bound_run import BoundError, Job, lay, measure, performances, space_of
-from iat_nova.experiments.sim.bound_search import add, unmanaged
-from iat_nova.experiments.sim.machine import MACHINES
-from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.run import run
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.compare import bound, compare
+from iat_nova.experiments.engine import nvme
+from iat_nova.experiments.machines.machine import MACHINES
+from iat_nova.experiments.runs import bound_run, performance, sources
+from iat_nova.experiments.runs.bound_run import (
+    BoundError,
+    Job,
+    lay,
+    measure,
+    performances,
+    space_of,
+)
+from iat_nova.experiments.runs.bound_search import add, unmanaged
+from iat_nova.experiments.runs.run import run
+from iat_nova.experiments.scenarios import phases
+from iat_nova.experiments.scenarios.reader import load_scenario, read_scenario
+from iat_nova.experiments.server.server import EmulatedServer
 from iat_nova.model import Priority, WayMask
 from tests.unit.experiments.sim import in_process
 
@@ -206,19 +216,19 @@ class SearchTest(unittest.TestCase):
         }
         self.assertLessEqual(
             {
-                "experiments/sim/cache.py",
-                "experiments/sim/performance.py",
-                "experiments/sim/native/fio.c",
+                "experiments/engine/cache.py",
+                "experiments/runs/performance.py",
+                "experiments/engine/fio.c",
             },
             found,
         )
         self.assertLessEqual(
-            {"model/ways.py", "hardware/cat/limits.py", "experiments/sim/bound_run.py"}, found
+            {"model/ways.py", "hardware/cat/limits.py", "experiments/runs/bound_run.py"}, found
         )
         for name in (
-            "experiments/sim/overview.py",
-            "experiments/sim/scenarios/diurnal.yaml",
-            "experiments/strategies/unmanaged.py",
+            "experiments/compare/overview.py",
+            "experiments/scenarios/files/diurnal.yaml",
+            "experiments/rivals/unmanaged.py",
             "agent/loop.py",
         ):
             self.assertNotIn(name, found)

@@ -4,7 +4,7 @@
 import random
 import unittest
 
-from iat_nova.experiments.sim.bound_search import (
+from iat_nova.experiments.runs.bound_search import (
     AS_FOUND,
     Search,
     Space,

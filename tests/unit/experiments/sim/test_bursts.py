@@ -5,9 +5,9 @@ import unittest
 
 import numpy as np
 
-from iat_nova.experiments.sim.machine import GOLD_6140
-from iat_nova.experiments.sim.native.layout import number
-from iat_nova.experiments.sim.workloads import threads as th
+from iat_nova.experiments.engine import threads as th
+from iat_nova.experiments.engine.layout import number
+from iat_nova.experiments.machines.machine import GOLD_6140
 
 MEAN, OWN = 10.0, 40.0  # stall cycles of a line: the running mean, and the burst's own
 

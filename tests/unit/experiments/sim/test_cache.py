@@ -8,8 +8,9 @@ from collections import Counter
 
 import numpy as np
 
-from iat_nova.experiments.sim import adaptive, cache, machine
-from iat_nova.experiments.sim.memory import memory_lines
+from iat_nova.experiments.engine import adaptive, cache
+from iat_nova.experiments.engine.memory import memory_lines
+from iat_nova.experiments.machines import machine
 from iat_nova.model import WayMask
 from tests.unit.experiments.sim.reference import ReferenceAdca, ReferenceCache
 

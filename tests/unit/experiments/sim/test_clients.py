@@ -3,8 +3,8 @@
 
 import unittest
 
-from iat_nova.experiments.sim import nic
-from iat_nova.experiments.sim.scenario import ScenarioError
+from iat_nova.experiments.engine import nic
+from iat_nova.experiments.scenarios.scenario import ScenarioError
 from tests.said import raises
 from tests.unit.experiments.sim import scenes
 

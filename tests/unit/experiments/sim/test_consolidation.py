@@ -8,9 +8,9 @@ from unittest import mock
 
 import matplotlib.figure
 
-from iat_nova.experiments.sim.figures import catalogue, claims, consolidation, definition
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.run import run
+from iat_nova.experiments.papers import catalogue, claims, consolidation, definition
+from iat_nova.experiments.runs.run import run
+from iat_nova.experiments.scenarios.reader import load_scenario
 from iat_nova.model import WayMask
 
 

@@ -4,8 +4,8 @@
 import dataclasses
 import unittest
 
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.scenarios.reader import load_scenario
+from iat_nova.experiments.server.server import EmulatedServer
 from tests.unit.hardware.contract import AllocatorContract, DdioContract
 
 

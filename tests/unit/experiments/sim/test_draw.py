@@ -4,8 +4,9 @@
 import hashlib
 import unittest
 
-from iat_nova.experiments.sim import draw, performance
-from iat_nova.experiments.sim.workloads.profile import Form
+from iat_nova.experiments.hosts import draw
+from iat_nova.experiments.runs import performance
+from iat_nova.experiments.scenarios.profile import Form
 
 
 class DrawTest(unittest.TestCase):

@@ -9,9 +9,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import parallel
-from iat_nova.experiments.sim.figures import catalogue, claims, heads, pages, runner
-from iat_nova.experiments.sim.figures.api import REFUSED, ClaimFinding, Figure
+from iat_nova.experiments.papers import catalogue, claims, heads, pages, runner
+from iat_nova.experiments.papers.api import REFUSED, ClaimFinding, Figure
+from iat_nova.experiments.runs import parallel
 from iat_nova.hardware.api import HardwareError
 from iat_nova.hardware.counters import perf_event
 from tests.unit import pages as documentation

@@ -7,8 +7,9 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import compare, sources
-from iat_nova.experiments.sim.reader import read_scenario
+from iat_nova.experiments.compare import compare
+from iat_nova.experiments.runs import sources
+from iat_nova.experiments.scenarios.reader import read_scenario
 from tests.unit.experiments.sim import in_process
 
 TEXT = """\

@@ -6,7 +6,7 @@ import unittest
 
 import numpy as np
 
-from iat_nova.experiments.sim.workloads import locality
+from iat_nova.experiments.scenarios import locality
 
 MIB = 1 << 20
 

@@ -7,10 +7,10 @@ import unittest
 
 import numpy as np
 
-from iat_nova.experiments.sim import cache, memory
-from iat_nova.experiments.sim.machine import GOLD_6140
-from iat_nova.experiments.sim.reader import read_scenario
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.engine import cache, memory
+from iat_nova.experiments.machines.machine import GOLD_6140
+from iat_nova.experiments.scenarios.reader import read_scenario
+from iat_nova.experiments.server.server import EmulatedServer
 from iat_nova.hardware.api import ClassMask
 from iat_nova.model import WayMask
 

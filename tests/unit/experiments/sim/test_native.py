@@ -12,9 +12,8 @@ from unittest import mock
 
 import numpy as np
 
-from iat_nova.experiments.sim import adaptive, cache
-from iat_nova.experiments.sim.machine import GOLD_6140
-from iat_nova.experiments.sim.native import layout, library, recipe
+from iat_nova.experiments.engine import adaptive, cache, layout, library, recipe
+from iat_nova.experiments.machines.machine import GOLD_6140
 
 ROOT = pathlib.Path(__file__).parents[4]
 CHECKED = "-O1 -g -Werror -fsanitize=address,undefined -fno-sanitize-recover=all"

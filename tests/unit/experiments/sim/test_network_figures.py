@@ -5,7 +5,7 @@ import unittest
 
 from matplotlib.figure import Figure as Canvas
 
-from iat_nova.experiments.sim.figures import catalogue, claims, iat_10, mempool
+from iat_nova.experiments.papers import catalogue, claims, iat_10, mempool
 
 
 class NetworkFigureTest(unittest.TestCase):

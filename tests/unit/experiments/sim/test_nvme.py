@@ -3,9 +3,9 @@
 
 import unittest
 
-from iat_nova.experiments.sim import cache, nvme
-from iat_nova.experiments.sim.reader import read_scenario
-from iat_nova.experiments.sim.scenario import ScenarioError
+from iat_nova.experiments.engine import cache, nvme
+from iat_nova.experiments.scenarios.reader import read_scenario
+from iat_nova.experiments.scenarios.scenario import ScenarioError
 from iat_nova.model import AttachmentKind, DcaPort
 from tests.said import sentence
 from tests.unit.experiments.sim import scenes

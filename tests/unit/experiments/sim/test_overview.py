@@ -5,8 +5,8 @@ import pathlib
 import tempfile
 import unittest
 
-from iat_nova.experiments.sim import overview
-from iat_nova.experiments.sim.compare import Row
+from iat_nova.experiments.compare import overview
+from iat_nova.experiments.compare.compare import Row
 
 
 def row(scenario, strategy, seed, pc, be=1.0):

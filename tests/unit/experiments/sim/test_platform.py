@@ -9,7 +9,7 @@ import threading
 import unittest
 
 from iat_nova import conf
-from iat_nova.experiments.sim import platform
+from iat_nova.experiments.runs import platform
 from tests.unit.experiments.sim import scenes
 
 TEXT = (

@@ -5,10 +5,10 @@ import unittest
 
 import numpy as np
 
-from iat_nova.experiments.sim import cache, nvme, rings
-from iat_nova.experiments.sim.machine import MACHINES
-from iat_nova.experiments.sim.reader import load_scenario
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.engine import cache, nvme, rings
+from iat_nova.experiments.machines.machine import MACHINES
+from iat_nova.experiments.scenarios.reader import load_scenario
+from iat_nova.experiments.server.server import EmulatedServer
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import DevicePort, PortGroup, WayMask
 from tests.unit.experiments.sim import scenes

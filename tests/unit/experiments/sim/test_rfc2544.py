@@ -4,7 +4,8 @@
 import dataclasses
 import unittest
 
-from iat_nova.experiments.sim import nic, rfc2544
+from iat_nova.experiments.engine import nic
+from iat_nova.experiments.runs import rfc2544
 from tests.unit.experiments.sim import scenes
 
 FORWARDER = scenes.FORWARDER.replace("ring:", "jitter: {jitter}, ring:")

@@ -3,9 +3,9 @@
 
 import unittest
 
-from iat_nova.experiments.sim import cache, nic, rings
-from iat_nova.experiments.sim.memory import memory_writes
-from iat_nova.experiments.sim.native.layout import number
+from iat_nova.experiments.engine import cache, nic, rings
+from iat_nova.experiments.engine.layout import number
+from iat_nova.experiments.engine.memory import memory_writes
 from tests.unit.experiments.sim import scenes
 
 PIPELINE = """\

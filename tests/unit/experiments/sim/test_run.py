@@ -5,10 +5,10 @@ import pickle
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.failure import StrategyFailed
-from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.run import run
-from iat_nova.experiments.sim.server import EmulatedServer
+from iat_nova.experiments.runs.failure import StrategyFailed
+from iat_nova.experiments.runs.run import run
+from iat_nova.experiments.scenarios.reader import load_scenario, read_scenario
+from iat_nova.experiments.server.server import EmulatedServer
 from iat_nova.model import Message
 from iat_nova.report import sentences
 from iat_nova.strategies import registry

@@ -10,10 +10,10 @@ from importlib.metadata import EntryPoint
 from unittest import mock
 
 from iat_nova.common import plugins
-from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.scenario import ScenarioError
-from iat_nova.experiments.sim.server import EmulatedServer
-from iat_nova.experiments.sim.shipped import heads, shipped
+from iat_nova.experiments.scenarios.reader import load_scenario, read_scenario
+from iat_nova.experiments.scenarios.scenario import ScenarioError
+from iat_nova.experiments.scenarios.shipped import heads, shipped
+from iat_nova.experiments.server.server import EmulatedServer
 from iat_nova.model import AttachmentKind
 from tests.said import codes, raises, sentence
 

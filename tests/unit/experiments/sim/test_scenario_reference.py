@@ -9,12 +9,12 @@ import unittest
 import docutils.core
 import yaml
 
-from iat_nova.experiments.sim import load_reader
-from iat_nova.experiments.sim.checked import SCHEMA
-from iat_nova.experiments.sim.machine import MACHINES
-from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.scenario import Stay
-from iat_nova.experiments.sim.workloads.profiles import PROFILES
+from iat_nova.experiments.machines.machine import MACHINES
+from iat_nova.experiments.scenarios import load_reader
+from iat_nova.experiments.scenarios.checked import SCHEMA
+from iat_nova.experiments.scenarios.profiles import PROFILES
+from iat_nova.experiments.scenarios.reader import load_scenario, read_scenario
+from iat_nova.experiments.scenarios.scenario import Stay
 from tests.unit import pages
 
 EXAMPLE = pages.SOURCE / "examples" / "scenario.yaml"

@@ -11,16 +11,16 @@ import tempfile
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import sources
-from iat_nova.experiments.sim.cmd.figures import SimulateFigures
-from iat_nova.experiments.sim.figures import catalogue, constants, sensitivity
-from iat_nova.experiments.sim.figures.constants import CONSTANTS
-from iat_nova.experiments.sim.machine import Machine
-from iat_nova.experiments.sim.native import layout
-from iat_nova.experiments.sim.scenario import DiskSpec
-from iat_nova.experiments.sim.workloads.profile import Profile
+from iat_nova.experiments.cmd.figures import SimulateFigures
+from iat_nova.experiments.engine import layout
+from iat_nova.experiments.machines.machine import Machine
+from iat_nova.experiments.papers import catalogue, constants, sensitivity
+from iat_nova.experiments.papers.constants import CONSTANTS
+from iat_nova.experiments.runs import sources
+from iat_nova.experiments.scenarios.profile import Profile
+from iat_nova.experiments.scenarios.scenario import DiskSpec
 
-SIM = sources.PACKAGE / "experiments" / "sim"
+EXPERIMENTS = sources.PACKAGE / "experiments"
 # Numbers with a written value, in enums and macros.
 IN_C = re.compile(r"(?:#define |[{,] *)([A-Z]\w*)(?: = | +-?[\d.]+ *$)", re.MULTILINE)
 
@@ -32,12 +32,14 @@ def made(name, **point):
 
 def numbers():
     """Yield the numbers in the emulated server's sources, and in what describes its parts."""
-    for source in sorted((SIM / "native").glob("*.[ch]")):
+    for source in sorted((EXPERIMENTS / "engine").glob("*.[ch]")):
         yield from (f"{source.stem}.{name}" for name in IN_C.findall(layout.source(source.name)))
-    closure = sources.closure("iat_nova.experiments.sim.plant")
-    for source in (one for one in closure if one.suffix == ".py" and one.is_relative_to(SIM)):
-        parts = source.relative_to(SIM).with_suffix("").parts
-        module = importlib.import_module(".".join(("iat_nova.experiments.sim", *parts)))
+    closure = sources.closure("iat_nova.experiments.server.plant")
+    for source in (
+        one for one in closure if one.suffix == ".py" and one.is_relative_to(EXPERIMENTS)
+    ):
+        parts = source.relative_to(EXPERIMENTS).with_suffix("").parts
+        module = importlib.import_module(".".join(("iat_nova.experiments", *parts)))
         for node in ast.parse(source.read_text()).body:
             if isinstance(node, ast.Assign) and "number" not in ast.dump(node.value):
                 for name in ast.walk(node.targets[0]):

@@ -6,8 +6,8 @@ import threading
 import time
 import unittest
 
-from iat_nova.experiments.sim import rings
-from iat_nova.experiments.sim.native.layout import number
+from iat_nova.experiments.engine import rings
+from iat_nova.experiments.engine.layout import number
 from iat_nova.hardware.api import DEFAULT_CLASS, ClassMask, HardwareError
 from iat_nova.model import WayMask
 from tests.unit.experiments.sim import scenes

@@ -6,13 +6,13 @@ import pathlib
 import tempfile
 import unittest
 
-from iat_nova.experiments.sim import cache
-from iat_nova.experiments.sim.memory import memory_writes
-from iat_nova.experiments.sim.native.layout import number
-from iat_nova.experiments.sim.reader import load_scenario, read_scenario
-from iat_nova.experiments.sim.run import run
-from iat_nova.experiments.sim.scenario import ScenarioError
-from iat_nova.experiments.sim.workloads import threads as th
+from iat_nova.experiments.engine import cache
+from iat_nova.experiments.engine import threads as th
+from iat_nova.experiments.engine.layout import number
+from iat_nova.experiments.engine.memory import memory_writes
+from iat_nova.experiments.runs.run import run
+from iat_nova.experiments.scenarios.reader import load_scenario, read_scenario
+from iat_nova.experiments.scenarios.scenario import ScenarioError
 from iat_nova.hardware.api import ClassMask, HardwareError
 from iat_nova.model import WayMask
 from iat_nova.store.reader import HistoryReader

@@ -7,8 +7,9 @@ import re
 import unittest
 from unittest import mock
 
-from iat_nova.experiments.sim import parallel, worth
-from iat_nova.experiments.sim.reader import load_scenario
+from iat_nova.experiments.compare import worth
+from iat_nova.experiments.runs import parallel
+from iat_nova.experiments.scenarios.reader import load_scenario
 from tests.unit import pages
 from tests.unit.cmd.test_cli import CliCase
 from tests.unit.experiments.sim.in_process import executor

@@ -6,9 +6,9 @@ import itertools
 import random
 import unittest
 
-from iat_nova.experiments.strategies.a4 import A4, detection, layout, state, strategy, zones
-from iat_nova.experiments.strategies.a4.reading import read
-from iat_nova.experiments.strategies.a4.state import (
+from iat_nova.experiments.rivals.a4 import A4, detection, layout, state, strategy, zones
+from iat_nova.experiments.rivals.a4.reading import read
+from iat_nova.experiments.rivals.a4.state import (
     A4Memory,
     A4Phase,
     A4State,

@@ -3,7 +3,7 @@
 
 import unittest
 
-from iat_nova.experiments.strategies import ablation
+from iat_nova.experiments.rivals import ablation
 from iat_nova.model import Parameters
 from iat_nova.strategies import registry
 from iat_nova.strategies.pollute_buffer import moves

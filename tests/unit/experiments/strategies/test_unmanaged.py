@@ -3,8 +3,8 @@
 
 import unittest
 
-from iat_nova.experiments.strategies import unmanaged
-from iat_nova.experiments.strategies.unmanaged import Unmanaged
+from iat_nova.experiments.rivals import unmanaged
+from iat_nova.experiments.rivals.unmanaged import Unmanaged
 from iat_nova.model import Decision, DomainInventory, Group, Priority, Sample, WayMask
 from tests.unit import build, frozen
 

@@ -7,7 +7,7 @@ import math
 import random
 import unittest
 
-from iat_nova.experiments.bench.fake import SKYLAKE
+from iat_nova.experiments.times.fake import SKYLAKE
 from iat_nova.hardware.ddio.effect import DWELL_S, DdioCheck
 from iat_nova.model import (
     DomainInventory,

@@ -4,7 +4,7 @@
 import dataclasses
 import unittest
 
-from iat_nova.experiments.bench.fake import SKYLAKE, FakeAllocator, FakeDdio
+from iat_nova.experiments.times.fake import SKYLAKE, FakeAllocator, FakeDdio
 from iat_nova.hardware.api import DEFAULT_CLASS, DomainOffline, ForeignHand, HardwareError
 from iat_nova.hardware.enforcement.enforcer import Enforcer
 from iat_nova.hardware.enforcement.snapshot import Restored, SnapshotError

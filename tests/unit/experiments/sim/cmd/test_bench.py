@@ -5,7 +5,7 @@ import functools
 import json
 from unittest import mock
 
-from iat_nova.experiments.sim import bench
+from iat_nova.experiments.times import llc as bench
 from tests.unit.cmd.test_cli import CliCase
 
 

@@ -4,8 +4,8 @@
 import dataclasses
 import unittest
 
-from iat_nova.experiments.sim.cmd import figures, simulate
-from iat_nova.experiments.sim.run import Result
+from iat_nova.experiments.cmd import figures, simulate
+from iat_nova.experiments.runs.run import Result
 from iat_nova.model import DevicePort, PortGroup, WayMask
 from tests.unit import stories
 

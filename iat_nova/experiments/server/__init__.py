@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emulated server: the protocols of `hardware.api` over the engine."""
