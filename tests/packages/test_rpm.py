@@ -37,7 +37,7 @@ class TestRpm(unittest.TestCase):
             env={**os.environ, "PYTHON": sys.executable},
         )  # fmt: skip
         for name in PACKAGES:
-            (rpm,) = (folder / "rpms/noarch").glob(f"{name}-[0-9]*.rpm")
+            (rpm,) = (folder / "rpms").glob(f"*/{name}-[0-9]*.rpm")
             shutil.copy(rpm, cls.root.folder / "share" / f"{name}.rpm")
         # What the agent needs, by the name that Debian has for it; then the agent of the RPM alone.
         cls.root.install("iat-nova-agent")
