@@ -51,9 +51,12 @@ def hit_rates(scenario, sampling):
     machine.wait(threading.Event(), scenario.length_s)
     served = machine.plant.state.caches.served.sum(axis=0)
     totals = sum(caches.totals for caches, _ in machine.plant.sockets)
+    ddio_hits, ddio_misses = (
+        totals[cache.TOTAL_NAMES.index(name)] for name in ("ddio_hits", "ddio_misses")
+    )
     return (
         _share(served[cache.LLC : cache.MEMORY].sum(), served[cache.LLC :].sum()),
-        _share(totals[cache.DDIO_HITS], totals[cache.DDIO_HITS] + totals[cache.DDIO_MISSES]),
+        _share(ddio_hits, ddio_hits + ddio_misses),
     )
 
 

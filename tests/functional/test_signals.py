@@ -34,7 +34,11 @@ class StartTest(unittest.TestCase):
             self.agent = subprocess.Popen(
                 [BIN / "iat-nova-agent", "--config-file", config],
                 stderr=log,
-                env={**os.environ, "XDG_CACHE_HOME": str(self.folder)},
+                env={
+                    **os.environ,
+                    "XDG_CACHE_HOME": str(self.folder),
+                    "IAT_NOVA_ENGINE_FLAGS": "-O3",  # compiled, whatever is installed
+                },
             )
         self.addCleanup(self.agent.wait)
         self.addCleanup(self.agent.kill)
