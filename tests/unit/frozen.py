@@ -10,8 +10,12 @@ import types
 
 def values(module: types.ModuleType) -> dict[str, type]:
     """Return the dataclasses that a module defines."""
-    found = inspect.getmembers(module, dataclasses.is_dataclass)
-    return {name: kind for name, kind in found if kind.__module__ == module.__name__}
+    classes = inspect.getmembers(module, inspect.isclass)
+    return {
+        name: kind
+        for name, kind in classes
+        if dataclasses.is_dataclass(kind) and kind.__module__ == module.__name__
+    }
 
 
 def changeable(module: types.ModuleType) -> list[str]:
