@@ -66,6 +66,21 @@ class Others(AgentCase, unittest.TestCase):
         self.in_class(PC_CPU)
         self.end_as_found(pid)
 
+    def test_a_group_of_the_agent_made_exclusive(self):
+        """The agent restores the host and only observes; both ways to end find it as it was."""
+        for killed in (False, True):
+            pid = self.working()
+            fs = ResctrlFs()
+            group = next(name for name in fs.groups() if PC_CPU in fs.cpus_of(name))
+            fs.set_mode(group, "exclusive")
+            if killed:
+                self.kill(pid)
+                self.assertEqual(0, self.restore())
+                self.assertEqual(self.found, found())
+            else:
+                self.in_class(PC_CPU, yes=False)
+                self.end_as_found(pid)
+
     def test_libvirts_cachetune(self):
         """A guest for which libvirt allocates cache gets it, in libvirt's order of doing things."""
         pid = self.working()
