@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The caches: a private L2 per core and a shared, non-inclusive LLC with CAT and DDIO. llc.c describes replacement.
+ * The caches: a private L2 per core and a shared, non-inclusive LLC with CAT and DDIO.
  *
  * The rules, in the order of an access:
  *
@@ -41,8 +41,8 @@
 /* Fetch a line from the other socket's LLC; return the line's dirty bit, -1 if absent. A read leaves the line there,
  * written back; a write takes the line away. */
 static int take_from_afar(Caches *c, i64 index, i32 line, int write) {
-    Set set = set_of(c->far, index, c->llc_ways);
-    int way = find_in_llc(c, set, line, 1);
+    Set set = far_at(c, index);
+    int way = find(set, line);
     if (way < 0) return -1;
     i32 entry = set.entries[way];
     if (write) {
@@ -66,10 +66,10 @@ INLINE void spill(Caches *c, i64 core, i32 entry, i64 index, int options) {
     }
     i32 line = entry >> LINE_SHIFT, dirty = entry & DIRTY;
     Set set = llc_at(c, index, options);
-    int way = entry & COPY ? find_in_llc(c, set, line, options) : -1;
+    int way = entry & COPY ? find(set, line) : -1;
     if (way >= 0 && !c->registers->migrates) {
         set.entries[way] |= dirty;
-        give_age(c, set, way, USED_ONCE, options);
+        hit(set, way, RETURNED);
         if (options) put_up(c, set, way);
         c->totals->victims_merged++;
         return;
@@ -79,18 +79,18 @@ INLINE void spill(Caches *c, i64 core, i32 entry, i64 index, int options) {
         drop(set, way);
         c->totals->moved++;
     }
-    place_line(c, set, line << LINE_SHIFT | dirty, MASKS + core, entry & SERVED ? REUSED : USED_ONCE, options);
+    place_line(c, set, line << LINE_SHIFT | dirty, MASKS + core, entry & SERVED ? REUSED : RETURNED, options);
     c->totals->victims_placed++;
 }
 
 /* Tell whether a device's line may stay in the LLC beside a copy in an L2: a line in the inclusive ways, or another line
  * if the line that would be evicted from the inclusive ways is in no L2 of this socket. */
-INLINE int may_stay(Caches *c, Set set, int way, int options) {
-    const i32 *inclusive = mask_row(c, INCLUSIVE, options);
+INLINE int may_stay(Caches *c, Set set, int way) {
+    const i32 *inclusive = mask_row(c, set, INCLUSIVE);
     if (!inclusive[way]) return 1;
-    int victim = victim_way(set.stamps, inclusive, llc_ways(c, options));
-    i32 held = set.entries[victim];
-    return held < 0 || !(held & SHARED) || set.others[victim] < 0;
+    int next = victim(set, inclusive);
+    i32 held = set.entries[next];
+    return held < 0 || !(held & SHARED) || set.others[next] < 0;
 }
 
 /* Serve an L2's miss from the LLC; return the bits of the line's entry in L2. */
@@ -98,7 +98,7 @@ INLINE int take_from_llc(Caches *c, i64 core, Set set, int way, int write, int o
     i32 entry = set.entries[way];
     if (LIKELY(!(entry & (UNREAD | SHARED)))) {
         if (options && c->registers->fills) {
-            hit_way(c, set, way, options);
+            hit(set, way, READ);
             return COPY;
         }
         drop(set, way);
@@ -106,21 +106,21 @@ INLINE int take_from_llc(Caches *c, i64 core, Set set, int way, int write, int o
         return (entry & DIRTY) | SERVED;
     }
     /* The new owner has the only copy, or the inclusive ways have no room for a second copy. */
-    if (c->registers->migrates && (write || !may_stay(c, set, way, options))) {
+    if (c->registers->migrates && (write || !may_stay(c, set, way))) {
         drop(set, way);
         c->totals->moved++;
         return entry & DIRTY;
     }
     i32 kept = (entry & ~UNREAD) | SHARED;
-    if (c->registers->migrates && mask_row(c, INCLUSIVE, options)[way]) {
+    if (c->registers->migrates && mask_row(c, set, INCLUSIVE)[way]) {
         /* First placed, as the CPU would wait with the search for a victim until a drop is in its cache. */
         int before = way;
-        way = place_line(c, set, kept, INCLUSIVE, USED_ONCE, options);
+        way = place_line(c, set, kept, INCLUSIVE, MIGRATED, options);
         drop(set, before);
         c->totals->migrated++;
     } else {
         set.entries[way] = kept;
-        hit_way(c, set, way, options);
+        hit(set, way, READ);
     }
     set.others[way] = (i32)core;
     if (options) put_up(c, set, way);
@@ -147,7 +147,7 @@ INLINE int serve_miss(Caches *c, i64 core, i32 line, int write, i64 sharers, int
     }
     i64 index = llc_set(c, line);
     Set set = llc_at(c, index, options);
-    int way = find_in_llc(c, set, line, options);
+    int way = find(set, line);
     if (options && r->adapts) core_used(c->adaptive, index, line);
     if (way >= 0) {
         level = LLC;
@@ -161,19 +161,19 @@ INLINE int serve_miss(Caches *c, i64 core, i32 line, int write, i64 sharers, int
             }
         }
         if (r->fills) {
-            place_line(c, set, line << LINE_SHIFT, MASKS + core, FRESH, options);
+            place_line(c, set, line << LINE_SHIFT, MASKS + core, MISS, options);
             c->totals->filled++;
             bits |= COPY;
         }
     }
     c->served[core * LEVELS + level]++;
     Set own = l2_at(c, core, line, options);
-    way = oldest_way(own.stamps, l2_ways(c, options));
-    i32 victim = own.entries[way], home = own.others[way];
+    way = victim(own, 0);
+    i32 old = own.entries[way], home = own.others[way];
     own.entries[way] = line << LINE_SHIFT | bits;
     own.others[way] = (i32)index;
-    touch(c, own.stamps, way);
-    if (LIKELY(victim >= 0)) spill(c, core, victim, home, options);
+    fill(own, 0, way, MISS);
+    if (LIKELY(old >= 0)) spill(c, core, old, home, options);
     return level;
 }
 
@@ -181,24 +181,17 @@ INLINE int serve_miss(Caches *c, i64 core, i32 line, int write, i64 sharers, int
 INLINE void own_line(Caches *c, Set own, int way, i32 line, int options) {
     own.entries[way] &= ~COPY;
     Set set = llc_at(c, llc_set(c, line), options);
-    int copy = find_in_llc(c, set, line, options);
+    int copy = find(set, line);
     if (copy >= 0) {
         drop(set, copy);
         c->totals->moved++;
     }
 }
 
-INLINE int serve_usual_miss(Caches *c, i64 core, i32 line, int write, i64 sharers) {
-    return serve_miss(c, core, line, write, sharers, 0);
-}
-
 INLINE int access_line(Caches *c, i64 core, i32 line, int write, i64 sharers, int options) {
     Set own = l2_at(c, core, line, options);
-    int way = find_in_l2(c, own, line, options);
-    if (way < 0) {
-        if (options) return serve_miss(c, core, line, write, sharers, 1);
-        return serve_usual_miss(c, core, line, write, sharers);
-    }
+    int way = find(own, line);
+    if (way < 0) return serve_miss(c, core, line, write, sharers, options);
     i32 entry = own.entries[way];
     if (UNLIKELY((entry & AHEAD) == AHEAD)) own.entries[way] = entry &= ~AHEAD;
     /* Only the first write changes the entry. CPUs would often predict a branch on each write wrongly. */
@@ -206,7 +199,7 @@ INLINE int access_line(Caches *c, i64 core, i32 line, int write, i64 sharers, in
         if (entry & COPY && c->registers->migrates) own_line(c, own, way, line, options);
         own.entries[way] |= DIRTY;
     }
-    touch(c, own.stamps, way);
+    hit(own, way, READ);
     c->served[core * LEVELS + L2]++;
     return L2;
 }
@@ -224,11 +217,11 @@ INLINE int core_access(Caches *c, i64 core, i32 line, int write, i64 sharers) {
 /* Let a core's L2 prefetch a line; return the level that served, L2 if the line is there. */
 static int prefetch(Caches *c, i64 core, i32 line, i64 sharers) {
     Set own = l2_at(c, core, line, 1);
-    if (find_in_l2(c, own, line, 1) >= 0) return L2;
+    if (find(own, line) >= 0) return L2;
     int level = core_access(c, core, line, 0, sharers);
     c->served[core * LEVELS + level]--;
     c->prefetched[core * LEVELS + level]++;
-    if (level == MEMORY && !c->registers->fills) own.entries[find_in_l2(c, own, line, 1)] |= AHEAD;
+    if (level == MEMORY && !c->registers->fills) own.entries[find(own, line)] |= AHEAD;
     return level;
 }
 
@@ -250,13 +243,13 @@ INLINE void allocate_line(Caches *c, i64 index, int way, i32 entry, int was_in_l
     SliceCounts *cha = c->ddio + (index >> c->registers->set_bits);
     if (way >= 0) {
         set.entries[way] = entry;
-        give_age(c, set, way, FRESH, options);
+        hit(set, way, DEVICE);
         c->totals->ddio_hits++;
         cha->hits++;
         return;
     }
     i64 before = c->totals->write_backs;
-    place_line(c, set, entry, row, FRESH, options);
+    place_line(c, set, entry, row, DEVICE, options);
     c->totals->dma_write_backs += c->totals->write_backs - before;
     c->totals->ddio_placed++;
     c->totals->ddio_hits += was_in_l2;
@@ -265,11 +258,19 @@ INLINE void allocate_line(Caches *c, i64 index, int way, i32 entry, int was_in_l
     cha->misses += !was_in_l2;
 }
 
+/* Write a device's line to memory. */
+INLINE void write_to_memory(Caches *c, Set set, int way) {
+    c->totals->flushed += way >= 0;
+    c->totals->dma_memory_writes++;
+    if (way >= 0) drop(set, way);
+}
+
 /* Take a device's line into the LLC or write to memory, as ADCA decides. */
 static void write_adaptively(Caches *c, i64 index, int way, i32 line, int was_in_l2) {
     device_wrote(c->adaptive, index, line);
-    if (way < 0 && lines_of_devices(c, llc_at(c, index, 1)) >= c->adaptive->numbers->left) {
-        c->totals->dma_memory_writes++;
+    Set set = llc_at(c, index, 1);
+    if (way < 0 && lines_of_devices(c, set) >= c->adaptive->numbers->left) {
+        write_to_memory(c, set, way);
         return;
     }
     int through = prioritised(c->adaptive);
@@ -279,8 +280,8 @@ static void write_adaptively(Caches *c, i64 index, int way, i32 line, int was_in
 
 /* Drop the other socket's copy of a line that a device has written. */
 static void drop_afar(Caches *c, i64 index, i32 line) {
-    Set set = set_of(c->far, index, c->llc_ways);
-    int way = find_in_llc(c, set, line, 1);
+    Set set = far_at(c, index);
+    int way = find(set, line);
     if (way < 0) return;
     drop(set, way);
     c->far_totals->flushed++;
@@ -290,19 +291,11 @@ INLINE void write_line(Caches *c, i32 line, i64 sharers, i64 dca, int options) {
     int was_in_l2 = sharers && take_from_l2(c, line, sharers, options) >= 0;
     i64 index = llc_set(c, line);
     Set set = llc_at(c, index, options);
-    int way = find_in_llc(c, set, line, options);
+    int way = find(set, line);
     if (options && c->registers->linked) drop_afar(c, index, line);
-    if (UNLIKELY(dca == 0)) {
-        if (way >= 0) {
-            drop(set, way);
-            c->totals->flushed++;
-        }
-        c->totals->dma_memory_writes++;
-    } else if (options && c->registers->adapts) {
-        write_adaptively(c, index, way, line, was_in_l2);
-    } else {
-        allocate_line(c, index, way, line << LINE_SHIFT | UNREAD | DIRTY, was_in_l2, dca - 1, options);
-    }
+    if (UNLIKELY(dca == 0)) write_to_memory(c, set, way);
+    else if (options && c->registers->adapts) write_adaptively(c, index, way, line, was_in_l2);
+    else allocate_line(c, index, way, line << LINE_SHIFT | UNREAD | DIRTY, was_in_l2, dca - 1, options);
 }
 
 /* Let a device write a whole line: to memory (`dca` 0), or into the LLC. Other values of `dca` are 1 + the row of
@@ -315,14 +308,14 @@ static void dma_write(Caches *c, i32 line, i64 sharers, i64 dca) {
 INLINE void read_line(Caches *c, i32 line, i64 sharers, int options) {
     i64 index = llc_set(c, line);
     Set set = llc_at(c, index, options);
-    int way = find_in_llc(c, set, line, options);
+    int way = find(set, line);
     if (way >= 0) {
-        hit_way(c, set, way, options);
+        hit(set, way, READ);
         c->totals->dma_read_hits++;
         return;
     }
     int hits = sharers && in_l2(c, line, sharers, options);
-    if (options && !hits && c->registers->linked) hits = find_in_llc(c, set_of(c->far, index, c->llc_ways), line, 1) >= 0;
+    if (options && !hits && c->registers->linked) hits = find(far_at(c, index), line) >= 0;
     c->totals->dma_read_hits += hits;
     c->totals->dma_read_misses += !hits;
     if (options && !hits) charge(c, line);
@@ -337,9 +330,8 @@ static void dma_read(Caches *c, i32 line, i64 sharers) {
 /* Restart the LRU clock before stamps overflow, keeping the order of each set. */
 static void renumber(Caches *c) {
     if (c->registers->clock < CLOCK_LIMIT) return;
-    if (c->registers->fills)
-        for (i64 index = 0; index < c->llc_sets; index++) rank_stamps(llc_at(c, index, 1).stamps, c->llc_ways);
-    for (i64 set = 0; set < c->cores * c->l2_sets; set++)
-        rank_stamps(set_of(c->l2, set, c->l2_ways).stamps, c->l2_ways);
+    if (c->registers->policy == LRU)
+        for (i64 index = 0; index < c->llc_sets; index++) rank_stamps(llc_at(c, index, 1));
+    for (i64 set = 0; set < c->cores * c->l2_sets; set++) rank_stamps(set_of(c->l2, set, c->l2_ways, LRU, 0));
     c->registers->clock = max_i64(c->llc_ways, c->l2_ways);
 }

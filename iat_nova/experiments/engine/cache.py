@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from iat_nova.experiments.engine import adaptive
-from iat_nova.experiments.engine.layout import Block, columns, number
+from iat_nova.experiments.engine.layout import Block, columns, number, numbers
 from iat_nova.experiments.engine.library import FUNCTIONS
 from iat_nova.experiments.machines.machine import GIB, LINE_BYTES, Machine, WriteTarget
 
@@ -132,12 +132,12 @@ def _registers(machine: Machine, sets: int, socket: int, owned: int) -> Int64:
     made[REGISTERS.slices] = machine.slices
     made[REGISTERS.set_bits] = (sets // machine.slices).bit_length() - 1
     made[REGISTERS.fills] = machine.llc_fills
+    made[REGISTERS.policy] = numbers("replacement.h")[machine.replacement]
     made[REGISTERS.adapts] = machine.io is WriteTarget.ADCA
     made[REGISTERS.cores] = ((1 << machine.cores) - 1) << socket * machine.cores
     made[REGISTERS.linked] = machine.sockets > 1
-    options = (REGISTERS.fills, REGISTERS.adapts, REGISTERS.linked, REGISTERS.ports)
-    wide = max(machine.l2_ways, machine.llc_ways) > number("LANES")
-    made[REGISTERS.options] = wide or made[list(options)].any()
+    r, wide = REGISTERS, max(machine.l2_ways, machine.llc_ways) > number("LANES")
+    made[r.options] = wide or made[[r.fills, r.policy, r.adapts, r.linked, r.ports]].any()
     made[REGISTERS.streamer] = machine.streamer_lines
     made[REGISTERS.stream_lines] = machine.stream_lines
     if machine.even_slices:

@@ -5,6 +5,7 @@
  */
 #include "ways.h"
 #include "random.h"
+#include "replacement.h"
 
 #include "adaptive.c"
 #include "llc.c"

@@ -1,56 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The LLC's sets: slices, replacement, and the effects of an eviction.
- *
- * Each way has an age of two bits. Among the ways of the mask, an empty way is taken, else a way of age 3. Without such
- * a way, the ages of all ways of the mask rise until one is 3. This is the quad-age LRU that Abel and Reineke found in
- * Intel's client CPUs ("nanoBench", ISPASS 2020: QLRU_H11_M1_R0_U0), except that only the ages of the mask's ways rise.
- * The age of a line:
- *
- * - A hit lowers 3 and 2 to 1, and 1 to 0.
- * - L2's victim gets 0 if the LLC had served the line before, else 3. Such a round trip shows reuse in an exclusive cache
- *   (Gaur, Chaudhuri and Subramoney, "Bypass and insertion algorithms for exclusive last-level caches", ISCA 2011). The
- *   3 (not 2) for other victims is calibrated, on claim a4-8b at 0x1e0.
- * - A device's write gets 1, as a fill, with or without the line in the LLC. A later move to a core's L2 does not count
- *   as a round trip.
- * - A line that migrates to the inclusive ways gets 3. On a machine without inclusive ways, a victim that merges into
- *   its copy also gets 3. Both lines have been read, and are or were in an L2. Calibrated, on claim a4-3b at 0x0c0,
- *   before L2's victims left the inclusive ways.
- *
- * An LLC that fills has no ages: the least recently used way is replaced, as in L2.
+ * The LLC's sets: slices, and the effects of an eviction.
  */
 
-/* Ages of lines that return from L2, and of lines that a device writes. */
-enum { REUSED = 0, FRESH = 1, USED_ONCE = 3 };
-
-/* The rows of a set, see Caches.llc; the third row is of the core that took a copy, or in L2 the line's set. */
-typedef struct { i32 *entries, *stamps, *others; } Set;
-
-INLINE Set set_of(i32 *sets, i64 number, i64 ways) {
+INLINE Set set_of(i32 *sets, i64 number, i64 ways, i64 policy, i64 *clock) {
     i32 *entries = sets + number * 3 * ways;
-    return (Set){entries, entries + ways, entries + 2 * ways};
+    return (Set){entries, entries + ways, entries + 2 * ways, ways, policy, clock};
 }
 
 /* `options` of the functions below: whether the machine has any optional property, see Registers.options. All callers
  * pass a constant, so that the code for the usual machine has no cost of the options. */
-INLINE i64 llc_ways(const Caches *c, int options) { return options ? c->llc_ways : LANES; }
-INLINE i64 l2_ways(const Caches *c, int options) { return options ? c->l2_ways : LANES; }
+INLINE Set llc_at(Caches *c, i64 number, int options) {
+    Registers *r = c->registers;
+    return set_of(c->llc, number, options ? c->llc_ways : LANES, options ? r->policy : QLRU, &r->clock);
+}
 
-INLINE Set llc_at(Caches *c, i64 number, int options) { return set_of(c->llc, number, llc_ways(c, options)); }
+INLINE Set far_at(Caches *c, i64 number) { return set_of(c->far, number, c->llc_ways, c->registers->policy, 0); }
 
 INLINE Set l2_at(Caches *c, i64 core, i32 line, int options) {
-    return set_of(c->l2, core * c->l2_sets + (line & (c->l2_sets - 1)), l2_ways(c, options));
+    i64 number = core * c->l2_sets + (line & (c->l2_sets - 1));
+    return set_of(c->l2, number, options ? c->l2_ways : LANES, LRU, &c->registers->clock);
 }
 
-INLINE i32 *mask_row(Caches *c, i64 row, int options) { return c->forbidden + row * llc_ways(c, options); }
-
-INLINE int find_in_llc(const Caches *c, Set set, i32 line, int options) {
-    return find(set.entries, llc_ways(c, options), line);
-}
-
-INLINE int find_in_l2(const Caches *c, Set set, i32 line, int options) {
-    return find(set.entries, l2_ways(c, options), line);
-}
+INLINE const i32 *mask_row(const Caches *c, Set set, i64 row) { return c->forbidden + row * set.ways; }
 
 /* Return the LLC slice to which a line is hashed; the slice's CHA counts the line.
  *
@@ -96,20 +68,6 @@ INLINE i32 frame_of(const Caches *c, i32 line) {
     return (i32)(DRAWN_LINES | page << bits | ((u32)line & ((1u << bits) - 1)));
 }
 
-/* Make a way the most recently used one of its set. */
-INLINE void touch(Caches *c, i32 *stamps, int way) { stamps[way] = stamp_of(++c->registers->clock, way); }
-
-/* Set the age of a way of the LLC; in an LLC that fills, mark the way as most recently used. */
-INLINE void give_age(Caches *c, Set set, int way, int age, int options) {
-    if (options && c->registers->fills) touch(c, set.stamps, way);
-    else set.stamps[way] = age_stamp(age, way);
-}
-
-/* Lower the age of a way of the LLC after a hit, or mark the way as most recently used. */
-INLINE void hit_way(Caches *c, Set set, int way, int options) {
-    give_age(c, set, way, age_when_hit(set.stamps[way]), options);
-}
-
 /* Empty a way without a write-back. */
 INLINE void drop(Set set, int way) {
     set.entries[way] = -1;
@@ -120,7 +78,7 @@ INLINE void drop(Set set, int way) {
 INLINE int take_from_l2(Caches *c, i32 line, i64 cores, int options) {
     for (u64 rest = (u64)cores; rest; rest &= rest - 1) {
         Set set = l2_at(c, __builtin_ctzll(rest), line, options);
-        int way = find_in_l2(c, set, line, options);
+        int way = find(set, line);
         if (way >= 0) {
             int dirty = set.entries[way] & DIRTY;
             drop(set, way);
@@ -133,7 +91,7 @@ INLINE int take_from_l2(Caches *c, i32 line, i64 cores, int options) {
 /* Tell whether an L2 of `cores` has the line. */
 INLINE int in_l2(Caches *c, i32 line, i64 cores, int options) {
     for (u64 rest = (u64)cores; rest; rest &= rest - 1)
-        if (find_in_l2(c, l2_at(c, __builtin_ctzll(rest), line, options), line, options) >= 0) return 1;
+        if (find(l2_at(c, __builtin_ctzll(rest), line, options), line) >= 0) return 1;
     return 0;
 }
 
@@ -159,12 +117,12 @@ static void charge(Caches *c, i32 line) {
 }
 
 /* Put an entry into a way that a row of `forbidden` allows, and evict the line there; return the way. */
-INLINE int place_line(Caches *c, Set set, i32 entry, i64 row, int age, int options) {
-    const i32 *forbidden = mask_row(c, row, options);
-    int way = victim_way(set.stamps, forbidden, llc_ways(c, options));
+INLINE int place_line(Caches *c, Set set, i32 entry, i64 row, int cause, int options) {
+    const i32 *forbidden = mask_row(c, set, row);
+    int way = victim(set, forbidden);
     /* Without a branch on whether the way is empty: CPUs would often predict it wrongly, and late. */
     i32 before = set.entries[way], some = 1 + (before >> 31), old = before & -some;
-    if (!options || !c->registers->fills) grow_old(set.stamps, forbidden, llc_ways(c, options), way);
+    fill(set, forbidden, way, cause);
     if (old & SHARED && c->registers->migrates) old |= recall(c, set.others[way], old >> LINE_SHIFT);
     if (options && old & (UNREAD | SHARED) && old & DIRTY) charge(c, old >> LINE_SHIFT);
     Totals *totals = c->totals;
@@ -172,7 +130,6 @@ INLINE int place_line(Caches *c, Set set, i32 entry, i64 row, int age, int optio
     totals->write_backs += old & DIRTY;
     totals->leaked += (old & UNREAD) >> 1;
     set.entries[way] = entry;
-    give_age(c, set, way, age, options);
     return way;
 }
 

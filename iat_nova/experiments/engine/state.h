@@ -70,9 +70,10 @@ typedef struct {
     i64 migrates;       /* whether the machine has inclusive ways */
     i64 slices, set_bits; /* of the LLC, and bits of a line that choose the set in a slice */
     i64 fills, adapts;  /* whether the LLC fills, and whether it has ADCA */
+    i64 policy;         /* of the LLC's replacement, see replacement.h */
     i64 cores;          /* a bit for each core of this socket */
     i64 linked;         /* whether a second socket exists */
-    i64 options;        /* whether the machine fills, adapts, is linked, counts by port, or has rows beyond LANES */
+    i64 options;        /* whether the machine fills, has another policy, adapts, is linked, counts by port, or has rows beyond LANES */
     i64 streamer;       /* lead of L2's streamer in lines */
     i64 even_slices;    /* reciprocal of the slices if the slice hash is even, else 0 */
     i64 page_bits;      /* bits of a line's number that are its place in a page, see frame_of */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One set of a cache: the search for a line, and the choice of the way to replace.
+ * One set of a cache: the search for a line, and for the way with the oldest stamp.
  *
  * A set has rows with one number per way: entries (a line and, below, state bits; -1 is empty) and stamps (a clock and,
  * below, LAST_WAY minus the way, so the smallest stamp identifies the way). Nearly all time goes into these functions,
@@ -37,10 +37,6 @@ INLINE i32 least_lane(const i32 *row, const i32 *other) {
         least = lane < least ? lane : least;
     }
     return least;
-}
-
-INLINE void lower_lanes(i32 *row, const i32 *other, i32 amount) {
-    for (int way = 0; way < LANES; way++) row[way] -= other[way] ? 0 : amount;
 }
 
 #else
@@ -113,19 +109,23 @@ INLINE i32 least_lane(const i32 *row, const i32 *other) {
     return first_of_least(least);
 }
 
+#endif
+
 INLINE void lower_lanes(i32 *row, const i32 *other, i32 amount) {
     for (int way = 0; way < LANES; way++) row[way] -= other[way] ? 0 : amount;
 }
 
-#endif
+/* The rows of a set, see Caches.llc; the third row is of the core that took a copy, or in L2 the line's set. `policy` and
+ * `clock`: of replacement.h. */
+typedef struct { i32 *entries, *stamps, *others; i64 ways, policy, *clock; } Set;
 
 /* Return the way of a set that holds a line, -1 if the line is absent. */
-INLINE int find(const i32 *entries, i64 ways, i32 line) {
+INLINE int find(Set set, i32 line) {
     i32 wanted = (i32)((u32)line << LINE_SHIFT);
-    u32 bits = equal_lanes(entries, wanted);
+    u32 bits = equal_lanes(set.entries, wanted);
     if (bits) return __builtin_ctz(bits);
-    for (int start = LANES; UNLIKELY(start < ways); start += LANES) {
-        bits = equal_lanes(entries + start, wanted);
+    for (int start = LANES; UNLIKELY(start < set.ways); start += LANES) {
+        bits = equal_lanes(set.entries + start, wanted);
         if (bits) return start + __builtin_ctz(bits);
     }
     return -1;
@@ -133,57 +133,17 @@ INLINE int find(const i32 *entries, i64 ways, i32 line) {
 
 INLINE int way_of(i32 stamp) { return LAST_WAY - (stamp & LAST_WAY); }
 
-/* Return the way to replace among the allowed ways: an empty way, else the oldest. Depending on the kind of stamps, the
- * oldest way is the longest unused way or the way of the highest age. Stamps of forbidden ways read as NEVER. */
-INLINE int victim_way(const i32 *stamps, const i32 *forbidden, i64 ways) {
-    i32 oldest = least_lane(stamps, forbidden);
-    for (int start = LANES; UNLIKELY(start < ways); start += LANES)
-        oldest = (i32)min_i64(oldest, least_lane(stamps + start, forbidden + start));
-    return way_of(oldest);
-}
-
-/* Return the way to replace when all ways are allowed. */
-INLINE int oldest_way(const i32 *stamps, i64 ways) {
-    i32 oldest = least_lane(stamps, 0);
-    for (int start = LANES; UNLIKELY(start < ways); start += LANES)
-        oldest = (i32)min_i64(oldest, least_lane(stamps + start, 0));
+/* Return the way with the smallest stamp, among the allowed ways if a row of `forbidden` is given: an empty way, else the
+ * oldest. Stamps of forbidden ways read as NEVER. */
+INLINE int oldest_way(Set set, const i32 *forbidden) {
+    i32 oldest = least_lane(set.stamps, forbidden);
+    for (int start = LANES; UNLIKELY(start < set.ways); start += LANES)
+        oldest = (i32)min_i64(oldest, least_lane(set.stamps + start, forbidden ? forbidden + start : 0));
     return way_of(oldest);
 }
 
 /* Return the stamp of a way last used at `clock`; clock 0: empty, or replaced next. Among ways with the same clock, the
  * highest way has the smallest stamp. */
 INLINE i32 stamp_of(i64 clock, int way) { return (i32)(clock << WAY_BITS | (LAST_WAY - way)); }
-
-enum { OLDEST = 3 }; /* an age has two bits */
-
-/* Return the stamp of a way with an age of 0 (kept longest) to OLDEST. */
-INLINE i32 age_stamp(int age, int way) { return stamp_of(OLDEST + 1 - age, way); }
-
-/* Return the age that a hit gives a way: 2 and 3 become 1, less becomes 0. */
-INLINE int age_when_hit(i32 stamp) { return OLDEST + 1 - (stamp >> WAY_BITS) >= 2; }
-
-/* Raise the ages of the allowed ways until the age of `way`, the oldest of these, is 3. The allowed ways are the ways
- * of this replacement's mask. Other ways keep their ages, so that masks without a common way do not affect each other. */
-INLINE void grow_old(i32 *stamps, const i32 *forbidden, i64 ways, int way) {
-    i32 growth = (stamps[way] >> WAY_BITS) - 1;
-    if (growth > 0)
-        for (int start = 0; start < ways; start += LANES)
-            lower_lanes(stamps + start, forbidden + start, growth << WAY_BITS);
-}
-
-/* Replace the clocks in the stamps of a set by their ranks, from 1; a clock of 0 stays. The way with the lowest
- * remaining old stamp gets the next new stamp. New stamps are negative until all ways have a new stamp. */
-static void rank_stamps(i32 *stamps, i64 ways) {
-    for (int number = 1; number <= ways; number++) {
-        int lowest = -1;
-        for (int way = 0; way < ways; way++) {
-            int used = stamps[way] > LAST_WAY && stamps[way] != NEVER;
-            if (used && (lowest < 0 || stamps[way] < stamps[lowest])) lowest = way;
-        }
-        if (lowest >= 0) stamps[lowest] = -stamp_of(number, lowest);
-    }
-    for (int way = 0; way < ways; way++)
-        if (stamps[way] < 0) stamps[way] = -stamps[way];
-}
 
 #endif

@@ -95,6 +95,7 @@ class Machine:
     classes: int = 16
     sockets: int = 1
     llc_fills: bool = False
+    replacement: str = "QLRU"  # in the LLC, see ``replacement.h``
     l1_bytes: int = 32 << 10
     io: WriteTarget = WriteTarget.DCA
     adca: AdcaChoice = AdcaChoice.NORMAL

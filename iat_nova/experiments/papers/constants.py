@@ -216,7 +216,7 @@ LEFT_OUT: Mapping[str, tuple[str, ...]] = {
         "state.DISK_PAGE_BYTES", "state.DISK_PAGE_LINES", "state.OVERHEAD_BYTES",
     ),
     "ages of lines, which have two bits": (
-        "llc.REUSED", "llc.FRESH", "llc.USED_ONCE", "ways.OLDEST",
+        "qlru.REUSED_AGE", "qlru.FILL_AGE", "qlru.OLDEST",
     ),
     "settings of a workload, or what it counts": (
         "Profile.own_instructions", "Profile.spin_ipc", "Profile.working_set_bytes",

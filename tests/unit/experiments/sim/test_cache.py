@@ -73,7 +73,7 @@ class TestAgainstReference(unittest.TestCase):
             # Two of eight sets have a monitor.
             changes["io"] = machine.WriteTarget.ADCA
             adca = ReferenceAdca(choice, 6, 4)
-        c = small(**changes)
+        c = small(**changes, replacement="LRU" if fills else "QLRU")
         if choice:
             c = monitored(c, choice, 2)
         reference = ReferenceCache(
@@ -307,7 +307,7 @@ class TestRules(unittest.TestCase):
         trace = [int(rng.triangular(0, 90, 0)) for _ in range(4000)]
         hits_before = set()
         for count in range(1, 7):
-            c = small(llc_fills=True, inclusive_ways=WayMask(0))
+            c = small(replacement="LRU", inclusive_ways=WayMask(0))
             cache.set_mask(c, cache.DDIO, WayMask.span(0, count))
             hits = set()
             for step, line in enumerate(trace):
