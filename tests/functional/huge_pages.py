@@ -22,7 +22,7 @@ PAGE_MB = 2
 
 
 class HugePagesError(Exception):
-    """The machine has no room for that many."""
+    """The machine has no room for that many, or lets nobody reserve them, as in a container."""
 
 
 @contextlib.contextmanager
@@ -56,7 +56,11 @@ def reserve(
 
 @contextlib.contextmanager
 def _locked(number: pathlib.Path) -> Iterator[IO[str]]:
-    with number.open("r+") as pages:
+    try:
+        opened = number.open("r+")
+    except OSError as error:
+        raise HugePagesError(f"{number}: {error.strerror}") from error
+    with opened as pages:
         fcntl.flock(pages, fcntl.LOCK_EX)  # somebody else's tests may do the same
         yield pages
 

@@ -143,7 +143,7 @@ class OvsDatabaseTest(OvsTestCase):
         switch = self.until(lambda switch: self.source.warnings)
         self.assertEqual(known.ports, switch.ports)
         self.assertEqual("switch-stale", self.source.warnings[0].code)
-        self.assertEqual((*known.warnings, *self.source.warnings), switch.warnings)
+        self.assertCountEqual((*known.warnings, *self.source.warnings), switch.warnings)
         self.daemons.create_database()
         self.daemons.start_ovsdb()
         self.vsctl("init")

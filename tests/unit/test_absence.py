@@ -100,7 +100,7 @@ class Absence(unittest.TestCase):
             for code in (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EMFILE, errno.EIO):
                 error = OSError(code, "it fails")
                 patch = dict.fromkeys(("stat", "listdir", "readlink"), mock.Mock(side_effect=error))
-                opened = mock.patch("pathlib.io.open", side_effect=error)
+                opened = mock.patch("io.open", side_effect=error)
                 with mock.patch.multiple("os", **patch), opened, self.subTest(read, code=code):
                     if code in (errno.ENOENT, errno.ENOTDIR):
                         self.assertFalse(read(name))
